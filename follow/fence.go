@@ -59,7 +59,7 @@ type statements struct {
 	create  []string // in a transaction
 	check   string   // takes the lock in shared mode, and then reads the mark
 	reached string   // reads the fence's row: readers may read up to it
-	raise   string   // sets the row to $1, unless it is greater
+	raise   string   // sets the row to $1, unless it is greater, or is below $2
 	turn    string   // PostgreSQL: whether no other reader is raising the fence
 	mark    string   // PostgreSQL: makes all later checks compare with $1
 	holders string   // PostgreSQL: lists the open transactions that have checked the fence
@@ -92,7 +92,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	st.create = []string{`CREATE TABLE IF NOT EXISTS {t} (one SMALLINT PRIMARY KEY, id BIGINT NOT NULL)`}
 	st.check = `SELECT id FROM {t} WHERE one = 1`
 	st.reached = st.check
-	st.raise = `UPDATE {t} SET id = GREATEST(id, $1) WHERE one = 1`
+	st.raise = `UPDATE {t} SET id = GREATEST(id, $1) WHERE one = 1 AND id >= $2`
 	switch d {
 	case PostgreSQL:
 		st.ready = `SELECT 1 FROM {t} AS t, {m} AS m WHERE t.one = 1 AND m.is_called AND m.last_value >= t.id`

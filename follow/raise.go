@@ -21,47 +21,86 @@ func (f *Fence) reach(ctx context.Context, q Queryer) (id snowflake.ID, err erro
 	return id, f.wrap("read", q.QueryRowContext(ctx, f.sql.reached).Scan(&id))
 }
 
-// raiseTo raises the fence to an ID, unless it has reached it or another reader is raising it.
-// While it waits for writers on PostgreSQL, it calls waits with the server's processes that run
-// them.
-func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, to snowflake.ID, waits func(pids []int)) error {
-	switch f.dialect {
-	case PostgreSQL:
-		return f.raisePostgres(ctx, db, to, waits)
-	case MySQL:
-		return f.raiseMySQL(ctx, db, to)
-	}
-	_, err := db.ExecContext(ctx, f.sql.raise, int64(to))
-	if err != nil && strings.Contains(err.Error(), "locked") {
-		return errBusy
-	}
-	return err
-}
-
-// raisePostgres raises the sequence first, so that every later check compares with it, and then
-// waits for the transactions that checked earlier. Readers take turns. Otherwise one could lower
-// the sequence, or set the row while the other still waits.
-func (f *Fence) raisePostgres(ctx context.Context, db *sql.DB, to snowflake.ID, waits func(pids []int)) error {
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+// raiseTo raises the fence to an ID, unless it has reached it, or is below after, or another reader
+// is raising it. It returns where the fence was found, or was left. While it waits for writers on
+// PostgreSQL, it calls waits with the server's processes that run them.
+func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID, waits func(pids []int)) (at snowflake.ID, err error) {
+	defer func() {
+		if err != nil && (hasNumber(err, 1205) || f.dialect == SQLite && strings.Contains(err.Error(), "locked")) {
+			err = errBusy
+		}
+	}()
+	conn, err := db.Conn(ctx)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	defer conn.Close()
+	o := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+	switch f.dialect {
+	case MySQL:
+		o.Isolation = sql.LevelRepeatableRead // READ COMMITTED needs a binary log of rows
+		patient, err := impatient(ctx, conn)
+		if err != nil {
+			return 0, err
+		}
+		defer patient()
+	case SQLite:
+		o = nil
+	}
+	tx, err := conn.BeginTx(ctx, o)
+	if err != nil {
+		return 0, err
 	}
 	defer tx.Rollback()
+	if f.dialect == PostgreSQL {
+		if at, err = f.raiseMark(ctx, tx, after, to, waits); err != nil || at < after || at >= to {
+			return at, err
+		}
+	}
+	if _, err = tx.ExecContext(ctx, f.sql.raise, int64(to), int64(after)); err != nil {
+		return 0, err
+	}
+	if at, err = f.reach(ctx, tx); err != nil {
+		return 0, err
+	}
+	return at, tx.Commit()
+}
+
+// impatient lets a MySQL connection wait for writers for at most a second, because new writers wait
+// behind it. The function that it returns sets the limit back.
+func impatient(ctx context.Context, conn *sql.Conn) (patient func(), err error) {
+	const limit = `SET SESSION innodb_lock_wait_timeout = `
+	var was string
+	if err := conn.QueryRowContext(ctx, `SELECT @@innodb_lock_wait_timeout`).Scan(&was); err != nil {
+		return nil, err
+	}
+	_, err = conn.ExecContext(ctx, limit+`1`)
+	return func() {
+		if _, err := conn.ExecContext(ctx, limit+was); err != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it would keep our limit
+		}
+	}, err
+}
+
+// raiseMark raises PostgreSQL's sequence first, so that every later check compares with it, and then
+// waits for the transactions that checked earlier. Readers take turns. Otherwise one could lower the
+// sequence, or set the row while the other still waits. raiseMark returns where the row is.
+func (f *Fence) raiseMark(ctx context.Context, tx *sql.Tx, after, to snowflake.ID, waits func(pids []int)) (at snowflake.ID, err error) {
 	var ours bool
 	if err := tx.QueryRowContext(ctx, f.sql.turn).Scan(&ours); err != nil || !ours {
-		return err
+		return to, err
 	}
-	if at, err := f.reach(ctx, tx); err != nil || at >= to {
-		return err
+	if at, err = f.reach(ctx, tx); err != nil || at < after || at >= to {
+		return at, err
 	}
 	if _, err := tx.ExecContext(ctx, f.sql.mark, int64(to)); err != nil {
-		return err
+		return 0, err
 	}
 	open, err := f.holders(ctx, tx)
 	for pause := 2 * time.Millisecond; err == nil && len(open) > 0; pause = min(2*pause, 250*time.Millisecond) {
 		waits(slices.Sorted(maps.Values(open)))
 		if err := sleep(ctx, pause); err != nil {
-			return err
+			return 0, err
 		}
 		var now map[string]int
 		now, err = f.holders(ctx, tx)
@@ -70,13 +109,7 @@ func (f *Fence) raisePostgres(ctx context.Context, db *sql.DB, to snowflake.ID, 
 			return !holds
 		})
 	}
-	if err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, f.sql.raise, int64(to)); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return at, err
 }
 
 // holders returns the transactions that hold the writers' lock, and the server's processes that run
@@ -97,30 +130,6 @@ func (f *Fence) holders(ctx context.Context, tx *sql.Tx) (map[string]int, error)
 		all[transaction] = pid
 	}
 	return all, rows.Err()
-}
-
-// raiseMySQL waits for writers for at most a second, because new writers wait behind it.
-func (f *Fence) raiseMySQL(ctx context.Context, db *sql.DB, to snowflake.ID) (err error) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	const limit = `SET SESSION innodb_lock_wait_timeout = `
-	var was string
-	if err := conn.QueryRowContext(ctx, `SELECT @@innodb_lock_wait_timeout`).Scan(&was); err != nil {
-		return err
-	}
-	if _, err = conn.ExecContext(ctx, limit+`1`); err == nil {
-		_, err = conn.ExecContext(ctx, f.sql.raise, int64(to))
-	}
-	if _, bad := conn.ExecContext(ctx, limit+was); bad != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it would keep our limit
-	}
-	if err != nil && hasNumber(err, 1205) {
-		err = errBusy
-	}
-	return err
 }
 
 // sleep waits, and returns ctx's error if ctx ends first.

@@ -264,13 +264,9 @@ func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
 // raise raises the fence if there is something to read above it. It returns how long to wait before
 // looking again; 0 means that the primary has a span.
 func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, err error) {
-	reached, err := r.fence.reach(ctx, r.db)
+	reached, err := r.compare(r.fence.reach(ctx, r.db))
 	if err != nil {
 		return 0, err
-	}
-	if reached < r.after {
-		r.back = &Span{r.after, reached}
-		return 0, fmt.Errorf("%w: fence %s is at %v, below the cursor %v, so the primary has lost commits; the next span sets the cursor back to the fence", ErrRewound, r.fence.name, reached, r.after)
 	}
 	first := r.after + 1
 	if r.o.Table != "" {
@@ -292,15 +288,25 @@ func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, e
 		return 0, err
 	case m.ID >= first:
 		r.idle = r.o.Every
-		return 0, r.fence.raiseTo(ctx, r.db, m.ID, func(pids []int) {
+		_, err := r.compare(r.fence.raiseTo(ctx, r.db, r.after, m.ID, func(pids []int) {
 			alive()
 			r.waits("processes", pids)
-		})
+		}))
+		return 0, err
 	case r.o.Table == "":
 		return r.rest(), nil
 	}
 	r.waitsFor(first, m)
 	return r.o.Every, nil
+}
+
+// compare returns where the primary's fence is, and an error if it is below the cursor.
+func (r *Reader) compare(at snowflake.ID, err error) (snowflake.ID, error) {
+	if err == nil && at < r.after {
+		r.back = &Span{r.after, at}
+		err = fmt.Errorf("%w: fence %s is at %v, below the cursor %v, so the primary has lost commits; the next span sets the cursor back to the fence", ErrRewound, r.fence.name, at, r.after)
+	}
+	return at, err
 }
 
 // rest returns how long to wait if nothing is new: longer each time.

@@ -98,6 +98,7 @@ func (c conn) QueryContext(ctx context.Context, query string, args []driver.Name
 }
 
 func (c conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	c.at("before BEGIN")
 	t, err := c.fullConn.BeginTx(ctx, o)
 	return tx{t, c.at}, err
 }

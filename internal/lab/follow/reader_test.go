@@ -229,6 +229,34 @@ func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 	})
 }
 
+// The fence may be set back after the reader has compared it with its cursor, and before it raises it.
+func TestReaderSaysThatTheFenceWasSetBackWhileItRaisesIt(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		old := p.id(t)
+		pass(t, db, f, p)
+		stored := db.mark(t)
+		db.exec(t, insert(p.id(t))) // or the reader has nothing to read
+		var failover sync.Once
+		r := follow.NewReader(p.store, pointed(t, db.driver, db.dsn, func(point string) {
+			if point == "before BEGIN" {
+				failover.Do(func() {
+					db.set(t, old-1)
+					db.exec(t, insert(old)) // late, and nothing stops it
+				})
+			}
+		}), f, stored, fast())
+		_, err := r.Next(t.Context())
+		require.ErrorIs(t, err, follow.ErrRewound)
+		s, err := r.Next(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, follow.Span{After: stored, UpTo: old - 1}, s)
+		s, err = r.Next(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, ids(t, db, s), old)
+	})
+}
+
 // The first try of a reader returns its error, as of a table that is not there. Later ones are logged, and the reader goes on.
 func TestReaderGoesOnOverOutages(t *testing.T) {
 	t.Parallel()
