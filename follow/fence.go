@@ -214,9 +214,10 @@ func (f *Fence) SQL() string { return f.sql.check }
 
 // Trigger makes PostgreSQL check the fence at the commit of each transaction that inserts a row
 // into table, or changes the column, which holds its ID. So the rows of all programs are fenced.
-// Call it once, as the table's owner: it creates a function and a deferred constraint trigger,
-// which are named after the fence, or replaces them. An UPDATE that leaves the ID as it is may
-// change any row; a row with an ID that a reader has passed can no longer be inserted.
+// Call it once for each such column, as the table's owner: it creates a function and two deferred
+// constraint triggers, which are named after the fence and the column, or replaces them. An UPDATE
+// that leaves the ID as it is may change any row; a row with an ID that a reader has passed can no
+// longer be inserted.
 //
 // If a transaction is late, COMMIT or SET CONSTRAINTS ALL IMMEDIATE fails with the SQLSTATE SNF01.
 // [Writer.Do] then repeats the transaction, as it does if Check fails.
@@ -230,8 +231,9 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 		return fmt.Errorf("%w: table %q or column %q is not a name of up to 63 letters, digits and underscores", ErrInvalid, table, column)
 	}
 	base := f.name[strings.Index(f.name, ".")+1:]
-	if name := base + "_" + column; len(name) > 63 {
-		return fmt.Errorf("%w: PostgreSQL would cut the function's name %s after 63 characters", ErrInvalid, name)
+	name := base + "/" + column // no other fence and column have it
+	if len(name+"/update") > 63 {
+		return fmt.Errorf("%w: PostgreSQL would cut the trigger's name %s/update after 63 characters", ErrInvalid, name)
 	}
 	// The function runs with its owner's rights, and ignores the caller's search_path.
 	var schema string
@@ -239,26 +241,24 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 		f.quote(f.name)+`'::regclass`).Scan(&schema); err != nil {
 		return f.wrap("trigger", err)
 	}
-	function := schema + "." + f.quote(base+"_"+column)
-	mark := schema + "." + f.quote(base+"_mark")
-	r := strings.NewReplacer("{function}", function, "{mark}", mark, "{trigger}", f.quote(base), "{table}", f.quote(table), "{column}", f.quote(column), "{class}", class)
+	r := strings.NewReplacer("{function}", schema+`."`+name+`"`, "{mark}", schema+"."+f.quote(base+"_mark"),
+		"{name}", name, "{table}", f.quote(table), "{column}", f.quote(column), "{class}", class)
+	// Not UPDATE OF the column: another trigger may change it.
 	return f.wrap("trigger", f.inTx(ctx, db, r.Replace(`
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	IF TG_OP = 'UPDATE' THEN
-		IF NEW.{column} = OLD.{column} THEN
-			RETURN NULL;
-		END IF;
-	END IF;
 	PERFORM pg_advisory_xact_lock_shared({class}, '{mark}'::regclass::oid::int);
 	IF NEW.{column} <= (SELECT last_value FROM {mark}) THEN
 		RAISE EXCEPTION 'a reader has passed the ID %', NEW.{column} USING ERRCODE = 'SNF01', HINT = 'Roll back, and try again with new IDs.';
 	END IF;
 	RETURN NULL;
 END $$`),
-		r.Replace(`DROP TRIGGER IF EXISTS {trigger} ON {table}`),
-		r.Replace(`CREATE CONSTRAINT TRIGGER {trigger} AFTER INSERT OR UPDATE OF {column} ON {table}
-DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE PROCEDURE {function}()`)))
+		r.Replace(`DROP TRIGGER IF EXISTS "{name}" ON {table}`),
+		r.Replace(`DROP TRIGGER IF EXISTS "{name}/update" ON {table}`),
+		r.Replace(`CREATE CONSTRAINT TRIGGER "{name}" AFTER INSERT ON {table}
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE PROCEDURE {function}()`),
+		r.Replace(`CREATE CONSTRAINT TRIGGER "{name}/update" AFTER UPDATE ON {table}
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.{column} IS DISTINCT FROM NEW.{column}) EXECUTE PROCEDURE {function}()`)))
 }
 
 // late returns err. If err says that the transaction is late, the result matches ErrLate: the error

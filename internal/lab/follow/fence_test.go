@@ -355,6 +355,33 @@ func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	require.ErrorIs(t, sqlite.Trigger(t.Context(), db.DB, "outbox", "id"), errors.ErrUnsupported)
 }
 
+// Each column has a trigger of its own, which sees what other triggers set.
+func TestTriggerFencesColumnsThatOtherTriggersSet(t *testing.T) {
+	t.Parallel()
+	db := dialects["PostgreSQL"](t)
+	f, p := prepare(t, db), leased(t)
+	db.exec(t, `ALTER TABLE outbox ADD a_id BIGINT`)
+	db.exec(t, `CREATE FUNCTION set_a_id() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.a_id = NEW.writer; RETURN NEW; END'`)
+	db.exec(t, `CREATE TRIGGER set_a_id BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE PROCEDURE set_a_id()`)
+	a, err := follow.NewFence(follow.PostgreSQL, "outbox_fence_a")
+	require.NoError(t, err)
+	require.NoError(t, a.Create(t.Context(), db.DB))
+	for _, column := range []string{"id", "a_id"} {
+		require.NoError(t, f.Trigger(t.Context(), db.DB, "outbox", column))
+	}
+	require.NoError(t, a.Trigger(t.Context(), db.DB, "outbox", "id")) // the fence and column outbox_fence and a_id have other ones
+	old, id := p.id(t), p.id(t)
+	db.exec(t, insert(id))
+	db.set(t, id)
+	_, err = db.Exec(`UPDATE outbox SET writer = 1`)
+	require.ErrorContains(t, err, "SNF01")
+	_, err = db.Exec(insert(old))
+	require.ErrorContains(t, err, "SNF01")
+	_, err = db.Exec(fmt.Sprintf(`INSERT INTO outbox (id, a_id) VALUES (%d, 1)`, p.id(t)))
+	require.ErrorContains(t, err, "SNF01")
+	db.exec(t, insert(p.id(t)))
+}
+
 // Create may be called by every process at its start: also at once, and without rights once the fence is there.
 func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 	each(t, func(t *testing.T, db database, _ *follow.Fence) {
