@@ -77,12 +77,15 @@ const class = "1718579308"
 
 // NewFence returns the fence of this name. It consists of a table of this name and, on PostgreSQL,
 // a sequence whose name has the suffix "_mark". The name is name or schema.name. Each part has at
-// most 50 ASCII letters, digits and underscores, and upper and lower case differ. NewFence does not
-// connect to the database: [Fence.Create] makes the fence there.
+// most 50 ASCII letters, digits and underscores, and upper and lower case differ. On SQLite it is a
+// name in the main file, because a lock on another file would not protect the rows. NewFence does
+// not connect to the database: [Fence.Create] makes the fence there.
 func NewFence(d Dialect, name string) (*Fence, error) {
 	switch {
 	case d < PostgreSQL || d > SQLite:
 		return nil, fmt.Errorf("%w: Dialect %d is unknown", ErrInvalid, d)
+	case d == SQLite && strings.Contains(name, "."):
+		return nil, fmt.Errorf("%w: %q: on SQLite the fence is in the main file, as the rows are", ErrInvalid, name)
 	case !fenceNames.MatchString(name):
 		return nil, fmt.Errorf("%w: %q is not a name, or schema.name, of up to 50 letters, digits and underscores", ErrInvalid, name)
 	}
@@ -123,7 +126,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 		st.create = append(st.create, `INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`)
 		st.raise = strings.Replace(st.raise, "GREATEST", "MAX", 1)
 	}
-	r := strings.NewReplacer("{t}", f.quote(name), "{m}", f.quote(name+"_mark"), "{class}", class)
+	r := strings.NewReplacer("{t}", f.table(name), "{m}", f.quote(name+"_mark"), "{class}", class)
 	for _, text := range []*string{&st.ready, &st.check, &st.reached, &st.raise, &st.turn, &st.mark, &st.holders} {
 		*text = r.Replace(*text)
 	}
@@ -134,11 +137,20 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	return f, nil
 }
 
-// quote returns a name that matches names as SQL.
+// table returns the name of a table as SQL. On SQLite it is not another file's.
+func (f *Fence) table(name string) string {
+	if f.dialect == SQLite {
+		name = "main." + name
+	}
+	return f.quote(name)
+}
+
+// quote returns a name that matches names as SQL. If there is no column "a", SQLite reads it as a
+// text, but not `a`.
 func (f *Fence) quote(name string) string {
-	quote := `"`
-	if f.dialect == MySQL {
-		quote = "`"
+	quote := "`"
+	if f.dialect == PostgreSQL {
+		quote = `"`
 	}
 	return quote + strings.ReplaceAll(name, ".", quote+"."+quote) + quote
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,8 +26,8 @@ type Options struct {
 	// with several replicas behind it. [Reader.Next] ignores it. Nil: the primary.
 	Replica *sql.DB
 
-	// Table is the table, or schema.table, whose rows are read. Set it unless one fence serves
-	// several tables. With it, each span has 1 to Rows rows (none after [ErrRewound]), and the fence
+	// Table is the table, or schema.table, whose rows are read; on SQLite, a table of the main file.
+	// Set it unless one fence serves several tables. With it, each span has 1 to Rows rows (none after [ErrRewound]), and the fence
 	// is raised only if there are new rows. Without it, a span may have any number of rows,
 	// or none.
 	Table string
@@ -79,7 +80,8 @@ type waiting struct {
 // new reader, and otherwise the UpTo of the last span that was processed. s is the store of the
 // writers' leases, db the primary, and f the writers' fence. opts may be nil, but set Options.Table
 // if the fence serves one table. NewReader connects to nothing. It panics if Options.Table or
-// Options.Column is not a name, or schema.name, of up to 63 letters, digits and underscores.
+// Options.Column is not a name, or schema.name, of up to 63 letters, digits and underscores, or has
+// a schema on SQLite.
 func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Options) *Reader {
 	r := &Reader{db: db, fence: f, reading: f.reading(s), turn: make(chan struct{}, 1), after: after}
 	if opts != nil {
@@ -90,10 +92,10 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 	r.idle = r.o.Every
 	if r.o.Table != "" {
 		column := cmp.Or(r.o.Column, "id")
-		if !names.MatchString(r.o.Table) || !names.MatchString(column) {
+		if !names.MatchString(r.o.Table) || !names.MatchString(column) || f.dialect == SQLite && strings.Contains(r.o.Table, ".") {
 			panic(fmt.Sprintf("follow: Options.Table %q or Options.Column %q is not a name of up to 63 letters, digits and underscores", r.o.Table, column))
 		}
-		from := `SELECT ` + f.quote(column) + ` AS id FROM ` + f.quote(r.o.Table) + ` WHERE ` + f.quote(column)
+		from := `SELECT ` + f.quote(column) + ` AS id FROM ` + f.table(r.o.Table) + ` WHERE ` + f.quote(column)
 		order := ` ORDER BY ` + f.quote(column) + ` LIMIT `
 		rows := cmp.Or(max(0, r.o.Rows), 1000)
 		r.count = f.bind(fmt.Sprintf(`SELECT COUNT(*), COALESCE(MAX(id), 0) FROM (%s > $1 AND %s <= $2%s%d) AS s`, from, f.quote(column), order, rows))

@@ -496,7 +496,9 @@ func TestNewFenceRefusesNames(t *testing.T) {
 		_, err := follow.NewFence(follow.PostgreSQL, name)
 		require.ErrorIs(t, err, follow.ErrInvalid, name)
 	}
-	_, err := follow.NewFence(0, "a")
+	_, err := follow.NewFence(follow.SQLite, "other.a")
+	require.ErrorIs(t, err, follow.ErrInvalid)
+	_, err = follow.NewFence(0, "a")
 	require.ErrorIs(t, err, follow.ErrInvalid)
 }
 
@@ -519,4 +521,28 @@ func TestTablesMayHaveLongNames(t *testing.T) {
 	require.NoError(t, err)
 	require.PanicsWithValue(t, `follow: Options.Table "a b" or Options.Column "id" is not a name of up to 63 letters, digits and underscores`,
 		func() { follow.NewReader(nil, nil, f, 0, &follow.Options{Table: "a b"}) })
+	require.Panics(t, func() { follow.NewReader(nil, nil, f, 0, &follow.Options{Table: "other.a"}) })
+}
+
+// A fence in another file than the rows has a lock of its own, so no table of an attached file is taken for one of the main file.
+func TestFenceOnSQLiteIsInTheMainFile(t *testing.T) {
+	t.Parallel()
+	other := dialects["SQLite"](t)
+	f := prepare(t, other)
+	db := dialects["SQLite"](t)
+	db.SetMaxOpenConns(1)
+	db.exec(t, `ATTACH '`+strings.Split(other.dsn, "?")[0]+`' AS other`)
+	db.exec(t, `SELECT id FROM outbox_fence`)
+	require.ErrorContains(t, f.Check(t.Context(), noDB{db.DB}, 1), "no such table")
+	require.NoError(t, f.Create(t.Context(), db.DB))
+	require.NoError(t, f.Check(t.Context(), noDB{db.DB}, 1))
+	_, err := follow.NewReader(leased(t).store, db.DB, f, 0, fast()).Next(t.Context())
+	require.ErrorContains(t, err, "no such table")
+}
+
+// noDB is a connection that is not in a transaction.
+type noDB struct{ db *sql.DB }
+
+func (n noDB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return n.db.QueryRowContext(ctx, query, args...)
 }

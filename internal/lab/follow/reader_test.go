@@ -359,6 +359,18 @@ func (b *buffer) Reset() {
 	b.text.Reset()
 }
 
+// A misspelled column is an error, and not a text, as SQLite would have it.
+func TestReaderRefusesAColumnThatIsNotThere(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		o := fast()
+		o.Column = "idd"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := follow.NewReader(lease.File(t.TempDir()), db.DB, f, 0, o).Next(ctx)
+		require.ErrorContains(t, err, "idd")
+	})
+}
+
 // A reader that starts before the first writer waits for it.
 func TestReaderWaitsForTheFirstWriter(t *testing.T) {
 	t.Parallel()
