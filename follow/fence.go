@@ -62,7 +62,7 @@ type statements struct {
 	raise   string   // sets the row to $1, unless it is greater, or is below $2
 	turn    string   // PostgreSQL: whether no other reader is raising the fence
 	mark    string   // PostgreSQL: makes all later checks compare with $1
-	holders string   // PostgreSQL: lists the open transactions that have checked the fence
+	holders string   // PostgreSQL: the transactions that hold the advisory lock of $1, of those in $2 or, if $2 is empty, of all
 }
 
 // PostgreSQL cuts names after 63 characters, and those of fences get a suffix.
@@ -113,9 +113,10 @@ func NewFence(d Dialect, name string) (*Fence, error) {
     ELSE COALESCE(pg_sequence_last_value('{m}'::regclass), format(text 'no right to read the fence''s sequence, or no Fence.Create')::bigint) END`
 		st.turn = `SELECT pg_try_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`
 		st.mark = `SELECT setval('{m}'::regclass, $1::bigint) FROM {m} WHERE last_value < $1::bigint`
-		st.holders = `SELECT virtualtransaction, COALESCE(pid, 0) FROM pg_locks
-			WHERE locktype = 'advisory' AND classid = oid '{class}' AND objid = '{m}'::regclass::oid AND objsubid = 2
-			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+		st.holders = `SELECT COALESCE(string_agg(virtualtransaction, ' '), ''), COALESCE(string_agg(pid::text, ' '), '') FROM pg_locks
+	WHERE locktype = 'advisory' AND classid = oid '{class}' AND objid = $1::text::regclass::oid AND objsubid = 2
+	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+	AND ($2::text = '' OR virtualtransaction = ANY (string_to_array($2::text, ' ')))`
 	case MySQL:
 		st.create[0] += ` ENGINE=InnoDB`
 		st.create = append(st.create, `INSERT IGNORE INTO {t} VALUES (1, 0)`)

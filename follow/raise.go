@@ -1,33 +1,35 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// errBusy says that the fence was not raised because writers hold its lock.
-var errBusy = errors.New("transactions that have checked the fence are still open")
+// stallsAfter is how long a stall may last before it is logged.
+const stallsAfter = 5 * time.Second
+
+// busy is the stall of a fence that is not raised yet, because writers hold its lock.
+func busy(attrs ...any) *stall {
+	return &stall{why: "waiting for transactions that have checked the fence and stay open", after: stallsAfter, attrs: attrs}
+}
 
 // reach returns the fence's row. A statement that begins now sees every row up to it.
 func (f *Fence) reach(ctx context.Context, q Queryer) (id snowflake.ID, err error) {
 	return id, f.wrap("read", q.QueryRowContext(ctx, f.sql.reached).Scan(&id))
 }
 
-// raiseTo raises the fence to an ID, unless it has reached it, or is below after, or another reader
-// is raising it. It returns where the fence was found, or was left. While it waits for writers on
-// PostgreSQL, it calls waits with the server's processes that run them.
-func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID, waits func(pids []int)) (at snowflake.ID, err error) {
+// raiseTo raises the fence to an ID, unless it has reached it, or is below after. It returns where
+// the fence was found, or was left. While it waits for writers on PostgreSQL, it calls waits.
+func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID, waits func(*stall)) (at snowflake.ID, err error) {
 	defer func() {
 		if err != nil && (hasNumber(err, 1205) || f.dialect == SQLite && strings.Contains(err.Error(), "locked")) {
-			err = errBusy
+			err = busy()
 		}
 	}()
 	conn, err := db.Conn(ctx)
@@ -85,10 +87,15 @@ func impatient(ctx context.Context, conn *sql.Conn) (patient func(), err error) 
 // raiseMark raises PostgreSQL's sequence first, so that every later check compares with it, and then
 // waits for the transactions that checked earlier. Readers take turns. Otherwise one could lower the
 // sequence, or set the row while the other still waits. raiseMark returns where the row is.
-func (f *Fence) raiseMark(ctx context.Context, tx *sql.Tx, after, to snowflake.ID, waits func(pids []int)) (at snowflake.ID, err error) {
+func (f *Fence) raiseMark(ctx context.Context, tx *sql.Tx, after, to snowflake.ID, waits func(*stall)) (at snowflake.ID, err error) {
 	var ours bool
-	if err := tx.QueryRowContext(ctx, f.sql.turn).Scan(&ours); err != nil || !ours {
-		return to, err
+	if err := tx.QueryRowContext(ctx, f.sql.turn).Scan(&ours); err != nil {
+		return 0, err
+	}
+	if !ours {
+		_, s, err := f.holders(ctx, tx, f.name, "")
+		s.why = "waiting for another reader, which is raising the fence"
+		return 0, cmp.Or(err, error(s))
 	}
 	if at, err = f.reach(ctx, tx); err != nil || at < after || at >= to {
 		return at, err
@@ -96,40 +103,22 @@ func (f *Fence) raiseMark(ctx context.Context, tx *sql.Tx, after, to snowflake.I
 	if _, err := tx.ExecContext(ctx, f.sql.mark, int64(to)); err != nil {
 		return 0, err
 	}
-	open, err := f.holders(ctx, tx)
-	for pause := 2 * time.Millisecond; err == nil && len(open) > 0; pause = min(2*pause, 250*time.Millisecond) {
-		waits(slices.Sorted(maps.Values(open)))
-		if err := sleep(ctx, pause); err != nil {
-			return 0, err
+	open, s, err := f.holders(ctx, tx, f.name+"_mark", "")
+	for pause := 2 * time.Millisecond; err == nil && open != ""; pause = min(2*pause, 250*time.Millisecond) {
+		waits(s)
+		if err = sleep(ctx, pause); err == nil {
+			open, s, err = f.holders(ctx, tx, f.name+"_mark", open)
 		}
-		var now map[string]int
-		now, err = f.holders(ctx, tx)
-		maps.DeleteFunc(open, func(transaction string, _ int) bool {
-			_, holds := now[transaction]
-			return !holds
-		})
 	}
 	return at, err
 }
 
-// holders returns the transactions that hold the writers' lock, and the server's processes that run
-// them. A transaction keeps its name when it is prepared, and its process is then 0.
-func (f *Fence) holders(ctx context.Context, tx *sql.Tx) (map[string]int, error) {
-	rows, err := tx.QueryContext(ctx, f.sql.holders)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	all := map[string]int{}
-	for rows.Next() {
-		var transaction string
-		var pid int
-		if err := rows.Scan(&transaction, &pid); err != nil {
-			return nil, err
-		}
-		all[transaction] = pid
-	}
-	return all, rows.Err()
+// holders returns which of some transactions, or of all, hold the advisory lock of a table or a
+// sequence, and the stall that says so. A prepared transaction keeps its name, and has no process.
+func (f *Fence) holders(ctx context.Context, tx *sql.Tx, of, some string) (open string, s *stall, err error) {
+	var pids string
+	err = tx.QueryRowContext(ctx, f.sql.holders, f.quote(of), some).Scan(&open, &pids)
+	return open, busy("processes", pids), err
 }
 
 // sleep waits, and returns ctx's error if ctx ends first.

@@ -58,23 +58,25 @@ type Reader struct {
 	first   string // finds the first row above an ID
 	reading *reading
 
-	turn  chan struct{} // a lock (a channel with room for one) that guards the fields below
-	after snowflake.ID  // the cursor
-	back  *Span         // the next span after ErrRewound; otherwise nil
-	idle  time.Duration // how long to wait if nothing is new
-	well  bool          // a try has succeeded
-	bad   error         // of the last try; nil if it succeeded
-	busy  time.Time     // since when writers have kept the fence from being raised
-	said  bool          // that was logged
-	late  waiting
+	turn   chan struct{} // a lock (a channel with room for one) that guards the fields below
+	after  snowflake.ID  // the cursor
+	back   *Span         // the next span after ErrRewound; otherwise nil
+	idle   time.Duration // how long to wait before the next try
+	well   bool          // a try has succeeded, or waits
+	bad    error         // why the last try did not succeed; nil if it did
+	since  time.Time     // when bad began
+	logged string        // the last error or stall that was logged since a try succeeded; empty: none
 }
 
-// waiting is a row that is above the watermark.
-type waiting struct {
-	row   snowflake.ID // 0: there is none
-	since time.Time
-	said  bool // that was logged
+// stall is an error that ends by itself.
+type stall struct {
+	why   string
+	after time.Duration // it is logged if it has lasted for so long
+	pause time.Duration // how long to wait before the second try. 0: Options.Every
+	attrs []any         // for the log
 }
+
+func (s *stall) Error() string { return s.why }
 
 // NewReader returns a reader of the rows whose IDs are above after, which is the cursor: 0 for a
 // new reader, and otherwise the UpTo of the last span that was processed. s is the store of the
@@ -182,28 +184,29 @@ func (r *Reader) await(ctx context.Context, look lookFunc) error {
 	}
 	defer func() { <-r.turn }()
 	for {
-		found, wait, err := r.try(ctx, look)
-		if found || err == nil {
-			r.fine()
-		}
+		found, err := r.try(ctx, look)
+		_, stalls := err.(*stall)
+		r.well = r.well || err == nil || stalls
 		switch {
-		case found:
-			if r.idle = r.o.Every; r.late.said {
+		case err == nil:
+			if r.logged != "" {
 				r.o.Logger.Info("follow: reading again", "fence", r.fence.name)
 			}
-			r.late = waiting{}
-			return nil
+			if r.bad, r.logged = nil, ""; found {
+				r.idle = r.o.Every
+				return nil
+			}
 		case errors.Is(err, ErrRewound):
 			return err
 		case ctx.Err() != nil:
 			return r.ended(ctx, err)
-		case err != nil:
-			if !r.well && !errors.Is(err, lease.ErrWiped) && err != errBusy {
-				return fmt.Errorf("follow: the reader cannot begin: %w", err)
-			}
+		case !r.well && !errors.Is(err, lease.ErrWiped):
+			return fmt.Errorf("follow: the reader cannot begin: %w", err)
+		default:
 			r.fails(err)
-			wait = r.rest()
 		}
+		wait := r.idle
+		r.idle = min(2*r.idle, 5*r.o.Every)
 		if err := sleep(ctx, wait); err != nil {
 			return r.ended(ctx, nil)
 		}
@@ -216,26 +219,26 @@ const patience = 30 * time.Second
 
 var errSilent = fmt.Errorf("no answer within %v", patience)
 
-// try looks for a span. If there is none, it raises the fence and looks again. If there is still
-// none, it returns how long to wait.
-func (r *Reader) try(parent context.Context, look lookFunc) (found bool, wait time.Duration, err error) {
+// try looks for a span. If there is none, it raises the fence and looks again.
+func (r *Reader) try(parent context.Context, look lookFunc) (found bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	silence := time.AfterFunc(patience, func() { cancel(errSilent) })
 	defer silence.Stop()
 	found, err = look(ctx, func() { silence.Stop() })
 	if err == nil && !found {
-		if wait, err = r.raise(ctx, func() { silence.Reset(patience) }); err == nil && wait == 0 {
+		if found, err = r.raise(ctx, func() { silence.Reset(patience) }); found {
 			silence.Reset(patience)
-			if found, err = look(ctx, func() { silence.Stop() }); !found {
-				wait = r.o.Every / 10 // the replica lags, or another reader is raising the fence
+			found, err = look(ctx, func() { silence.Stop() })
+			if err == nil && !found && r.o.Replica != nil {
+				err = &stall{why: "waiting for the replica, which lacks rows and a fence that the primary has", after: stallsAfter, pause: r.o.Every / 10}
 			}
 		}
 	}
 	if err != nil && context.Cause(ctx) == errSilent && parent.Err() == nil {
 		err = fmt.Errorf("%w: %w", errSilent, err)
 	}
-	return found, wait, err
+	return found, err
 }
 
 // span returns the next span that q sees. Its ends are equal if there is none.
@@ -263,43 +266,46 @@ func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
 	return s, nil
 }
 
-// raise raises the fence if there is something to read above it. It returns how long to wait before
-// looking again; 0 means that the primary has a span.
-func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, err error) {
+// raise raises the fence if there is something to read above it, and reports whether the primary
+// has a span.
+func (r *Reader) raise(ctx context.Context, alive func()) (found bool, err error) {
 	reached, err := r.compare(r.fence.reach(ctx, r.db))
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	first := r.after + 1
 	if r.o.Table != "" {
 		err := r.db.QueryRowContext(ctx, r.first, int64(r.after)).Scan(&first)
 		if errors.Is(err, sql.ErrNoRows) {
-			return r.rest(), nil
+			return false, nil
 		}
 		if err != nil {
-			return 0, err
+			return false, err
 		}
 	}
 	if first <= reached { // another reader has raised the fence, or the replica lags
-		return 0, nil
+		return true, nil
 	}
 	alive()
 	m, err := r.reading.read(ctx, r.o.Every)
 	switch {
 	case err != nil:
-		return 0, err
-	case m.ID >= first:
+		return false, err
+	case m.ID < first && r.o.Table == "":
+		return false, nil
+	case m.ID < first:
 		r.idle = r.o.Every
-		_, err := r.compare(r.fence.raiseTo(ctx, r.db, r.after, m.ID, func(pids []int) {
-			alive()
-			r.waits("processes", pids)
-		}))
-		return 0, err
-	case r.o.Table == "":
-		return r.rest(), nil
+		s := &stall{why: fmt.Sprintf("waiting for the watermark to pass row %v", first), attrs: []any{"watermark", m.ID, "why", m.Why}}
+		if m.HeldBy == nil {
+			s.after = time.Minute
+		}
+		return false, s
 	}
-	r.waitsFor(first, m)
-	return r.o.Every, nil
+	_, err = r.compare(r.fence.raiseTo(ctx, r.db, r.after, m.ID, func(s *stall) {
+		alive()
+		r.fails(s)
+	}))
+	return err == nil, err
 }
 
 // compare returns where the primary's fence is, and an error if it is below the cursor.
@@ -311,52 +317,19 @@ func (r *Reader) compare(at snowflake.ID, err error) (snowflake.ID, error) {
 	return at, err
 }
 
-// rest returns how long to wait if nothing is new: longer each time.
-func (r *Reader) rest() time.Duration {
-	wait := r.idle
-	r.idle = min(2*r.idle, 5*r.o.Every)
-	return wait
-}
-
-// waitsFor logs that a row waits for the watermark: once, after a minute, or as soon as the
-// watermark names who keeps it back.
-func (r *Reader) waitsFor(row snowflake.ID, m lease.Mark) {
-	if r.late.row != row {
-		r.late.row, r.late.since = row, time.Now()
-	}
-	if !r.late.said && (m.HeldBy != nil || time.Since(r.late.since) > time.Minute) {
-		r.late.said = true
-		r.o.Logger.Warn("follow: waiting for the watermark to pass the next row", "fence", r.fence.name, "row", row, "watermark", m.ID, "why", m.Why)
-	}
-}
-
-// waits logs, once and after 5 s, that the fence cannot be raised because of writers.
-func (r *Reader) waits(attrs ...any) {
-	if r.busy.IsZero() {
-		r.busy = time.Now()
-	}
-	if !r.said && time.Since(r.busy) > 5*time.Second {
-		r.said = true
-		r.o.Logger.Warn("follow: waiting for transactions that have checked the fence and stay open", append([]any{"fence", r.fence.name}, attrs...)...)
-	}
-}
-
-// fails logs an error that is not the last one again.
+// fails logs, if it is not the last one again, an error or, if it lasts, a stall.
 func (r *Reader) fails(err error) {
-	if err == errBusy {
-		r.waits()
-	} else if r.bad == nil || r.bad.Error() != err.Error() {
-		r.o.Logger.Warn("follow: cannot read; trying again", "fence", r.fence.name, "err", err)
+	s, ok := err.(*stall)
+	if !ok {
+		s = &stall{why: "cannot read; trying again", attrs: []any{"err", err}}
 	}
-	r.bad = err
-}
-
-// fine logs that what was logged is over.
-func (r *Reader) fine() {
-	if r.said || r.bad != nil && r.bad != errBusy {
-		r.o.Logger.Info("follow: reading again", "fence", r.fence.name)
+	if r.bad == nil || r.bad.Error() != err.Error() {
+		r.since, r.idle = time.Now(), cmp.Or(s.pause, r.o.Every)
 	}
-	r.well, r.bad, r.busy, r.said = true, nil, time.Time{}, false
+	if r.bad = err; r.logged != err.Error() && time.Since(r.since) >= s.after {
+		r.logged = err.Error()
+		r.o.Logger.Warn("follow: "+s.why, append([]any{"fence", r.fence.name}, s.attrs...)...)
+	}
 }
 
 // ended returns the error of a context that has ended, with the error that kept the reader from

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -193,7 +194,7 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 	})
 }
 
-// While another reader raises the fence on PostgreSQL, the reader waits; and no reader lowers the sequence.
+// While another reader raises the fence on PostgreSQL, the reader waits, and says for whom; and no reader lowers the sequence.
 func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
@@ -210,27 +211,13 @@ func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 	require.NoError(t, err)
 	id := p.id(t)
 	db.exec(t, insert(id))
-	var tries atomic.Int64
-	r := follow.NewReader(p.store, pointed(t, db.driver, db.dsn, func(point string) {
-		if point == "before turn" {
-			tries.Add(1)
-		}
-	}), f, 0, fast())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := r.Next(ctx)
-		ended <- err
-	}()
-	servertest.Await(t, func() error {
-		if tries.Load() < 3 {
-			return fmt.Errorf("the reader does not try again")
-		}
-		return nil
-	})
-	cancel()
-	require.ErrorIs(t, <-ended, context.Canceled)
+	var pid int
+	require.NoError(t, turn.QueryRow(`SELECT pg_backend_pid()`).Scan(&pid))
+	var log buffer
+	o := fast()
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	r := follow.NewReader(p.store, db.DB, f, 0, o)
+	require.ErrorContains(t, untilLogged(t, r.Next, &log, fmt.Sprintf("raising the fence\" fence=outbox_fence processes=%d", pid)), "another reader")
 	require.Zero(t, mark())
 	require.Zero(t, db.mark(t))
 	require.NoError(t, turn.Rollback())
@@ -240,6 +227,7 @@ func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 	db.exec(t, fmt.Sprintf(`SELECT setval('outbox_fence_mark', %d)`, later))
 	until(t, r, id)
 	require.Equal(t, later, mark())
+	require.Contains(t, log.String(), "reading again")
 }
 
 // The reader gives up a fence that writers have, and MariaDB lets new writers on; it reads later.

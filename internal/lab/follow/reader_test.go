@@ -438,7 +438,7 @@ func TestReaderSaysThatWritersKeepTheFence(t *testing.T) {
 			if name == "PostgreSQL" {
 				var pid int
 				require.NoError(t, tx.QueryRow(`SELECT pg_backend_pid()`).Scan(&pid))
-				process = fmt.Sprintf("processes=[%d]", pid)
+				process = fmt.Sprintf("processes=%d", pid)
 			}
 			id := p.id(t)
 			_, err = tx.Exec(insert(id))
@@ -514,7 +514,7 @@ func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	require.Equal(t, "slow", r.Mark().HeldBy.Owner)
 	require.Contains(t, r.Mark().Why, "open Hold")
 	require.Less(t, r.Mark().ID, id)
-	require.Contains(t, log.String(), fmt.Sprintf("row=%v", id))
+	require.Contains(t, log.String(), fmt.Sprintf("row %v", id))
 	require.NotContains(t, log.String(), "reading again")
 	done()
 	until(t, r, id)
@@ -545,7 +545,7 @@ func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 			defer cancel()
 			_, err = r.Next(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Equal(t, lines, strings.Count(log.String(), "row=9000000000000000000"), log.String())
+			require.Equal(t, lines, strings.Count(log.String(), "row 9000000000000000000\""), log.String())
 		}
 	})
 }
@@ -553,22 +553,41 @@ func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 // While there are no rows, a reader asks the store nothing, and the database ever less often. The context ends it.
 func TestReaderRestsWhileNothingIsNew(t *testing.T) {
 	db := dialects["SQLite"](t)
-	f, p := prepare(t, db), leased(t)
-	store := &counting{Store: p.store}
+	rests(t, db, db, prepare(t, db), 3)
+}
+
+// While a replica applies nothing, a reader asks ever less often, too, and says so.
+func TestReaderRestsWhileTheReplicaLags(t *testing.T) {
+	db, replica := dialects["SQLite"](t), dialects["SQLite"](t)
+	f := prepare(t, db)
+	prepare(t, replica)
+	db.exec(t, insert(1))
+	db.set(t, 1)
+	log := rests(t, db, replica, f, 4)
+	require.Equal(t, 1, strings.Count(log, "waiting for the replica"), log)
+}
+
+// rests reads for an hour in which there is no span, and expects so many queries in five seconds.
+func rests(t *testing.T, primary, replica database, f *follow.Fence, queries int) string {
+	store := &counting{Store: lease.File(t.TempDir())}
+	var log buffer
+	asked := 0
 	synctest.Test(t, func(t *testing.T) {
-		queries := 0
-		db := pointed(t, "sqlite", db.dsn, func(point string) {
-			if strings.HasPrefix(point, "before") {
-				queries++
-			}
-		})
+		open := func(db database) *sql.DB {
+			return pointed(t, "sqlite", db.dsn, func(point string) {
+				if strings.HasPrefix(point, "before") && point != "before BEGIN" {
+					asked++
+				}
+			})
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		begun := time.Now()
-		_, err := follow.NewReader(store, db, f, 0, &follow.Options{Table: "outbox", Logger: quiet}).Next(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		o := &follow.Options{Table: "outbox", Logger: slog.New(slog.NewTextHandler(&log, nil)), Replica: open(replica)}
+		require.ErrorIs(t, follow.NewReader(store, open(primary), f, 0, o).Read(ctx, nil), context.DeadlineExceeded)
 		require.Equal(t, time.Hour, time.Since(begun))
-		require.InDelta(t, 3*3600/5, queries, 30, "three in five seconds")
 	})
+	require.InDelta(t, queries*3600/5, asked, 30)
 	require.Zero(t, store.lists.Load())
+	return log.String()
 }
