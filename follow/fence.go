@@ -35,8 +35,9 @@ var (
 	// The rows between come again.
 	ErrRewound = errors.New("follow: the fence was set back")
 
-	// ErrInvalid is matched by the error of [NewFence] and [Fence.Trigger] if an argument is not
-	// allowed.
+	// ErrInvalid is matched by the error of [NewFence], [Fence.Check] and [Fence.Trigger] if an
+	// argument is not allowed, and of [Reader.Next] and [Reader.Read] on connections to MySQL that
+	// have autocommit off.
 	ErrInvalid = errors.New("follow: invalid argument")
 )
 
@@ -209,7 +210,14 @@ type Queryer interface {
 //
 // Call [lease.Lease.Hold] before the transaction's first ID, and the function that it returns after
 // the commit. Otherwise Check will often fail.
+//
+// HAZARD: a savepoint. If Check runs after a savepoint that is rolled back, PostgreSQL releases its
+// lock, and the rows may be missed. So call Check outside of savepoints, and of a mapper's nested
+// transactions.
 func (f *Fence) Check(ctx context.Context, tx Queryer, first snowflake.ID) error {
+	if _, is := tx.(interface{ Stats() sql.DBStats }); is {
+		return fmt.Errorf("%w: Check needs the transaction, and not the database, whose lock ends with the statement", ErrInvalid)
+	}
 	var mark snowflake.ID
 	if err := tx.QueryRowContext(ctx, f.sql.check).Scan(&mark); err != nil {
 		return f.wrap("check", late(err))

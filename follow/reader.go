@@ -225,6 +225,12 @@ func (r *Reader) try(parent context.Context, look lookFunc) (found bool, err err
 	defer cancel(nil)
 	silence := time.AfterFunc(patience, func() { cancel(errSilent) })
 	defer silence.Stop()
+	if !r.well && r.fence.dialect == MySQL {
+		var on bool
+		if r.db.QueryRowContext(ctx, `SELECT @@autocommit`).Scan(&on) == nil && !on {
+			return false, fmt.Errorf("%w: the connections have autocommit=0, so their statements read old snapshots", ErrInvalid)
+		}
+	}
 	found, err = look(ctx, func() { silence.Stop() })
 	if err == nil && !found {
 		if found, err = r.raise(ctx, func() { silence.Reset(patience) }); found {

@@ -512,6 +512,15 @@ func TestTablesMayHaveLongNames(t *testing.T) {
 	require.Panics(t, func() { follow.NewReader(nil, nil, f, 0, &follow.Options{Table: "other.a"}) })
 }
 
+// The lock of a statement that is in no transaction ends with it.
+func TestCheckRefusesADatabase(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		require.ErrorIs(t, f.Check(t.Context(), db.DB, 1), follow.ErrInvalid)
+		wrapped := struct{ *sql.DB }{db.DB} // as in sqlx and bun
+		require.ErrorIs(t, f.Check(t.Context(), wrapped, 1), follow.ErrInvalid)
+	})
+}
+
 // A fence in another file than the rows has a lock of its own, so no table of an attached file is taken for one of the main file.
 func TestFenceOnSQLiteIsInTheMainFile(t *testing.T) {
 	t.Parallel()

@@ -371,6 +371,20 @@ func TestReaderRefusesAColumnThatIsNotThere(t *testing.T) {
 	})
 }
 
+// Without autocommit the rows of a span would be read in an older snapshot.
+func TestReaderRefusesConnectionsWithoutAutocommit(t *testing.T) {
+	t.Parallel()
+	db := dialects["MariaDB"](t)
+	f, p := prepare(t, db), leased(t)
+	db.exec(t, insert(p.id(t)))
+	r := follow.NewReader(p.store, servertest.Open(t, db.driver, db.dsn+"?autocommit=0"), f, 0, fast())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := r.Next(ctx)
+	require.ErrorIs(t, err, follow.ErrInvalid)
+	require.ErrorIs(t, r.Read(ctx, nil), follow.ErrInvalid)
+}
+
 // A reader that starts before the first writer waits for it.
 func TestReaderWaitsForTheFirstWriter(t *testing.T) {
 	t.Parallel()
