@@ -80,8 +80,12 @@
 //
 // # Hazards
 //
-// HAZARD: transactions, of any program, that insert rows without checking the fence. If one commits
-// late, its rows may be missed.
+// HAZARD: transactions, of any program, that insert rows without checking the fence, that check it
+// in a savepoint which is rolled back, or that are committed by a statement before the check, as
+// MySQL and MariaDB do at a CREATE TABLE. If one commits late, its rows may be missed.
+//
+// HAZARD: on SQLite, a fence in another file than the rows. Another file has a lock of its own. So a
+// writer may attach files, but the rows and the fence are in its main file.
 //
 // HAZARD: XA on MySQL and MariaDB. XA PREPARE releases shared locks, so an XA transaction may
 // commit below the fence unless its isolation level is SERIALIZABLE. Writer.Do never uses XA.
@@ -100,6 +104,10 @@
 // is above the fence returns [ErrRewound], and then a span that sets the cursor back. But if
 // another reader has raised the fence again by then, it cannot notice. So after a failover that
 // lost commits, start every reader from a cursor that was stored before it.
+//
+// HAZARD: a client that stops, with its connection open, while it writes or raises the fence. All
+// readers wait for it until the database ends its transaction: set its limit for idle transactions.
+// After 5 s each reader logs which processes it waits for (on PostgreSQL).
 //
 // HAZARD: a transaction that stays open under a [lease.Lease.Hold] keeps back the rows of all
 // writers. The reader logs who, once the watermark is two windows behind.

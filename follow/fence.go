@@ -18,7 +18,7 @@ type Dialect uint8
 
 const (
 	PostgreSQL Dialect = iota + 1 // 10 or later; if transactions are prepared, since November 2021
-	MySQL                         // 5.7 or later, and MariaDB
+	MySQL                         // 5.7 or later, and MariaDB; of 11.0, 11.1 and 11.2 the last releases, and not 11.3
 	SQLite                        // 3.24 or later
 )
 
@@ -239,6 +239,12 @@ func (f *Fence) SQL() string { return f.sql.check }
 // constraint triggers, which are named after the fence and the column, or replaces them. An UPDATE
 // that leaves the ID as it is may change any row; a row with an ID that a reader has passed can no
 // longer be inserted.
+//
+// If the table is partitioned, the triggers check the rows of all its partitions. An UPDATE that
+// moves a row to another partition inserts it there, so it fails if a reader has passed the row. The
+// rows of a table that becomes a partition (ATTACH PARTITION) are not checked, nor are those of
+// tables that inherit from the table: call Trigger for each of these. No trigger fires while
+// session_replication_role is replica, as in a restore without triggers.
 //
 // If a transaction is late, COMMIT or SET CONSTRAINTS ALL IMMEDIATE fails with the SQLSTATE SNF01.
 // [Writer.Do] then repeats the transaction, as it does if Check fails.

@@ -26,16 +26,16 @@ type Options struct {
 	// with several replicas behind it. [Reader.Next] ignores it. Nil: the primary.
 	Replica *sql.DB
 
-	// Table is the table, or schema.table, whose rows are read; on SQLite, a table of the main file.
-	// Set it unless one fence serves several tables. With it, each span has 1 to Rows rows (none after [ErrRewound]), and the fence
-	// is raised only if there are new rows. Without it, a span may have any number of rows,
-	// or none.
+	// Table is the table, or schema.table, whose rows are read; on SQLite, a table of the main
+	// file. Set it unless one fence serves several tables. With it, each span has 1 to Rows rows
+	// (none after [ErrRewound]), and the fence is raised only if there are new rows. Without it, a
+	// span may have any number of rows, or none.
 	Table string
 
 	// Column is the column of Table that holds the IDs. It needs an index. Empty: "id".
 	Column string
 
-	// Rows bounds the rows of a span. 0: 1,000.
+	// Rows bounds the rows of a span, unless more rows share the last ID. 0: 1,000.
 	Rows int
 
 	// Logger gets a warning when the reader cannot go on, and a message when it can again. Nil:

@@ -45,6 +45,9 @@ const tries = 5
 // commit fails otherwise, or ctx ends during the commit, the error does not tell whether the rows
 // were committed. If ctx ends earlier, they were not.
 //
+// HAZARD: statements that commit by themselves, such as CREATE TABLE and TRUNCATE on MySQL and
+// MariaDB. In fn they commit the rows before Do checks the fence.
+//
 // HAZARD: do not call [Reader.Next] or [Reader.Read] in fn. The reader would wait for this very
 // transaction.
 func (w *Writer) Do(ctx context.Context, fn func(tx *Tx) error) error {
