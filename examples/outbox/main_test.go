@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
@@ -91,6 +93,18 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	await(events)
 	kill()
 	write("second")
+	page, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	_, lag, _ := strings.Cut(string(page), "```sql\n")
+	lag, _, _ = strings.Cut(lag, "```")
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		var seconds float64
+		var first snowflake.ID
+		require.NoError(t, db.QueryRow(lag).Scan(&seconds))
+		require.NoError(t, db.QueryRow(`SELECT min(id) FROM outbox WHERE id > (SELECT id FROM outbox_cursor)`).Scan(&first))
+		require.Positive(t, seconds)
+		require.InDelta(t, time.Since(snowflake.Decode(first).Time).Seconds(), seconds, 60)
+	}, time.Minute, 100*time.Millisecond)
 	events, kill = deliver()
 	await(events)
 	kill()
