@@ -92,48 +92,42 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	}
 	f := &Fence{dialect: d, name: name, readings: map[lease.Store]*reading{}}
 	st := &f.sql
-	st.ready = `SELECT 1 FROM {t} WHERE one = 1`
-	st.create = []string{`CREATE TABLE IF NOT EXISTS {t} (one SMALLINT PRIMARY KEY, id BIGINT NOT NULL)`}
-	st.check = `SELECT id FROM {t} WHERE one = 1`
+	named := strings.NewReplacer("{t}", f.table(name), "{m}", f.quote(name+"_mark"), "{class}", class).Replace
+	st.ready = named(`SELECT 1 FROM {t} WHERE one = 1`)
+	st.create = []string{named(`CREATE TABLE IF NOT EXISTS {t} (one SMALLINT PRIMARY KEY, id BIGINT NOT NULL)`)}
+	st.check = named(`SELECT id FROM {t} WHERE one = 1`)
 	st.reached = st.check
-	st.raise = `UPDATE {t} SET id = GREATEST(id, $1) WHERE one = 1 AND id >= $2`
+	st.raise = named(`UPDATE {t} SET id = GREATEST(id, $1) WHERE one = 1 AND id >= $2`)
 	switch d {
 	case PostgreSQL:
-		st.ready = `SELECT 1 FROM {t} AS t, {m} AS m WHERE t.one = 1 AND m.is_called AND m.last_value >= t.id`
-		st.create = append([]string{`SELECT pg_advisory_xact_lock({class}, hashtext(text '{m}'))`}, append(st.create,
-			`INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`,
-			`CREATE SEQUENCE IF NOT EXISTS {m} MINVALUE 0 OWNED BY {t}.id`,
-			`SELECT pg_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`,
+		st.ready = named(`SELECT 1 FROM {t} AS t, {m} AS m WHERE t.one = 1 AND m.is_called AND m.last_value >= t.id`)
+		st.create = append([]string{named(`SELECT pg_advisory_xact_lock({class}, hashtext(text '{m}'))`)}, append(st.create,
+			named(`INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`),
+			named(`CREATE SEQUENCE IF NOT EXISTS {m} MINVALUE 0 OWNED BY {t}.id`),
+			named(`SELECT pg_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`),
 			// Logical replication copies the row, and not the sequence.
-			`SELECT setval('{m}'::regclass, GREATEST(t.id, CASE WHEN m.is_called THEN m.last_value ELSE 0 END)) FROM {t} AS t, {m} AS m`)...)
+			named(`SELECT setval('{m}'::regclass, GREATEST(t.id, CASE WHEN m.is_called THEN m.last_value ELSE 0 END)) FROM {t} AS t, {m} AS m`))...)
 		// CASE evaluates its condition first. The sequence is read as it is then, and not in the
 		// statement's snapshot. From PostgreSQL 18 on its value is NULL for a role without rights; the
 		// cast then fails. The calls have exactly the types of functions in pg_catalog, so that nobody
 		// can have writers call another.
-		st.check = `SELECT CASE WHEN pg_advisory_xact_lock_shared({class}, '{m}'::regclass::oid::int) IS NULL THEN NULL
-    ELSE COALESCE(pg_sequence_last_value('{m}'::regclass), format(text 'no right to read the fence''s sequence, or no Fence.Create')::bigint) END`
-		st.turn = `SELECT pg_try_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`
-		st.mark = `SELECT setval('{m}'::regclass, $1::bigint) FROM {m} WHERE last_value < $1::bigint`
-		st.holders = `SELECT COALESCE(string_agg(virtualtransaction, ' '), ''), COALESCE(string_agg(pid::text, ' '), '') FROM pg_locks
-	WHERE locktype = 'advisory' AND classid = oid '{class}' AND objid = $1::text::regclass::oid AND objsubid = 2
+		st.check = named(`SELECT CASE WHEN pg_advisory_xact_lock_shared({class}, '{m}'::regclass::oid::int) IS NULL THEN NULL
+    ELSE COALESCE(pg_sequence_last_value('{m}'::regclass), format(text 'no right to read the fence''s sequence, or no Fence.Create')::bigint) END`)
+		st.turn = named(`SELECT pg_try_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`)
+		st.mark = named(`SELECT setval('{m}'::regclass, $1::bigint) FROM {m} WHERE last_value < $1::bigint`)
+		st.holders = named(`SELECT COALESCE(string_agg(virtualtransaction, ' '), ''), COALESCE(string_agg(pid::text, ' '), '') FROM pg_locks
+	WHERE locktype = 'advisory' AND classid = oid '{class}' AND objid = (SELECT $1::text::regclass::oid) AND objsubid = 2
 	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-	AND ($2::text = '' OR virtualtransaction = ANY (string_to_array($2::text, ' ')))`
+	AND ($2::text = '' OR virtualtransaction = ANY (string_to_array($2::text, ' ')))`)
 	case MySQL:
 		st.create[0] += ` ENGINE=InnoDB`
-		st.create = append(st.create, `INSERT IGNORE INTO {t} VALUES (1, 0)`)
+		st.create = append(st.create, named(`INSERT IGNORE INTO {t} VALUES (1, 0)`))
 		// innodb_snapshot_isolation would refuse the row if it was raised since the transaction's
 		// snapshot.
 		st.check = `/*M!101108 SET STATEMENT innodb_snapshot_isolation = OFF FOR */ ` + st.check + ` LOCK IN SHARE MODE`
 	default:
-		st.create = append(st.create, `INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`)
+		st.create = append(st.create, named(`INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`))
 		st.raise = strings.Replace(st.raise, "GREATEST", "MAX", 1)
-	}
-	r := strings.NewReplacer("{t}", f.table(name), "{m}", f.quote(name+"_mark"), "{class}", class)
-	for _, text := range []*string{&st.ready, &st.check, &st.reached, &st.raise, &st.turn, &st.mark, &st.holders} {
-		*text = r.Replace(*text)
-	}
-	for i := range st.create {
-		st.create[i] = r.Replace(st.create[i])
 	}
 	st.raise = f.bind(st.raise)
 	return f, nil
@@ -291,27 +285,26 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.{column} IS DISTINCT FROM N
 // late returns err. If err says that the transaction is late, the result matches ErrLate: the error
 // of Trigger, and MariaDB's 1020, a row has changed since the transaction's snapshot.
 func late(err error) error {
-	if hasState(err, "SNF01") || hasNumber(err, 1020) {
+	if has(err, "SNF01") || has(err, "1020") {
 		return fmt.Errorf("%w: %w", ErrLate, err)
 	}
 	return err
 }
 
-// hasNumber reports whether err is the MySQL error of this number. It looks at the text that
-// github.com/go-sql-driver/mysql writes, because this package imports no driver.
-func hasNumber(err error, number int) bool {
+// has reports whether err has this SQLSTATE, or is the MySQL error of this number. It looks for the
+// number in the text that github.com/go-sql-driver/mysql writes, because this package imports no
+// driver.
+func has(err error, code string) bool {
+	var e interface{ SQLState() string }
+	if errors.As(err, &e) && e.SQLState() == code {
+		return true
+	}
 	for ; err != nil; err = errors.Unwrap(err) {
-		if strings.HasPrefix(err.Error(), fmt.Sprintf("Error %d ", number)) {
+		if strings.HasPrefix(err.Error(), "Error "+code+" ") {
 			return true
 		}
 	}
 	return false
-}
-
-// hasState reports whether err has this SQLSTATE.
-func hasState(err error, state string) bool {
-	var e interface{ SQLState() string }
-	return errors.As(err, &e) && e.SQLState() == state
 }
 
 // wrap adds to an error of the database what was done with which fence.
@@ -319,7 +312,7 @@ func (f *Fence) wrap(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	missing := hasState(err, "42P01") || hasNumber(err, 1146) || strings.Contains(err.Error(), "no such table")
+	missing := has(err, "42P01") || has(err, "1146") || strings.Contains(err.Error(), "no such table")
 	if errors.Is(err, sql.ErrNoRows) || missing && strings.Contains(err.Error(), f.name) {
 		err = fmt.Errorf("call Fence.Create: %w", err)
 	}

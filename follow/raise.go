@@ -28,7 +28,7 @@ func (f *Fence) reach(ctx context.Context, q Queryer) (id snowflake.ID, err erro
 // the fence was found, or was left. While it waits for writers on PostgreSQL, it calls waits.
 func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID, waits func(*stall)) (at snowflake.ID, err error) {
 	defer func() {
-		if err != nil && (hasNumber(err, 1205) || f.dialect == SQLite && strings.Contains(err.Error(), "locked")) {
+		if err != nil && (has(err, "1205") || f.dialect == SQLite && strings.Contains(err.Error(), "locked")) {
 			err = busy()
 		}
 	}()

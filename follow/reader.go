@@ -58,14 +58,15 @@ type Reader struct {
 	first   string // finds the first row above an ID
 	reading *reading
 
-	turn   chan struct{} // a lock (a channel with room for one) that guards the fields below
-	after  snowflake.ID  // the cursor
-	back   *Span         // the next span after ErrRewound; otherwise nil
-	idle   time.Duration // how long to wait before the next try
-	well   bool          // a try has succeeded, or waits
-	bad    error         // why the last try did not succeed; nil if it did
-	since  time.Time     // when bad began
-	logged string        // the last error or stall that was logged since a try succeeded; empty: none
+	turn    chan struct{} // a lock (a channel with room for one) that guards the fields below
+	after   snowflake.ID  // the cursor
+	back    *Span         // the next span after ErrRewound; otherwise nil
+	silence *time.Timer   // ends a try when the database or the store does not answer
+	idle    time.Duration // how long to wait before the next try
+	well    bool          // a try has succeeded, or waits
+	bad     error         // why the last try did not succeed; nil if it did
+	since   time.Time     // when bad began
+	logged  string        // the last error or stall that was logged since a try succeeded; empty: none
 }
 
 // stall is an error that ends by itself.
@@ -126,18 +127,8 @@ func (r *Reader) Mark() lease.Mark {
 // Next returns an error if ctx ends, if the fence was set back ([ErrRewound]), or if the first try
 // of a new reader fails, for example because the table does not exist. Later, it logs that the
 // database or the store fails, and tries again until it succeeds.
-func (r *Reader) Next(ctx context.Context) (s Span, err error) {
-	err = r.await(ctx, func(ctx context.Context, _ func()) (found bool, err error) {
-		s, err = r.span(ctx, r.db)
-		if found = err == nil && s.UpTo != s.After; found {
-			r.after, r.back = s.UpTo, nil
-		}
-		return found, err
-	})
-	if err != nil {
-		return Span{}, err
-	}
-	return s, nil
+func (r *Reader) Next(ctx context.Context) (Span, error) {
+	return r.await(ctx, func(ctx context.Context) (Span, error) { return r.span(ctx, r.db) })
 }
 
 // Read waits for the next span, and calls fn in a read-only transaction that sees every row of it,
@@ -149,66 +140,69 @@ func (r *Reader) Next(ctx context.Context) (s Span, err error) {
 // fn should be fast: a long transaction keeps PostgreSQL from vacuuming, and a replica may cancel
 // it. So collect the rows in fn, and process them after Read has returned.
 func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) error {
-	var failed error
-	err := r.await(ctx, func(ctx context.Context, patient func()) (found bool, err error) {
+	_, err := r.await(ctx, func(ctx context.Context) (Span, error) {
 		o := &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 		if r.fence.dialect == SQLite {
 			o.Isolation = sql.LevelDefault // each transaction has one snapshot
 		}
 		tx, err := cmp.Or(r.o.Replica, r.db).BeginTx(ctx, o)
 		if err != nil {
-			return false, err
+			return Span{}, err
 		}
 		defer tx.Rollback()
 		s, err := r.span(ctx, tx) // the snapshot is taken here
-		if err != nil || s.UpTo == s.After {
-			return false, err
+		if err == nil && s.UpTo != s.After {
+			r.silence.Stop()
+			if err = fn(tx, s); err != nil {
+				err = failure{err}
+			}
 		}
-		patient()
-		if failed = fn(tx, s); failed == nil {
-			r.after, r.back = s.UpTo, nil
-		}
-		return true, nil
+		return s, err
 	})
-	return cmp.Or(err, failed)
+	return err
 }
 
-// lookFunc looks for a span, and processes it. It calls patient when the database has answered, and
-// its own work begins.
-type lookFunc func(ctx context.Context, patient func()) (found bool, err error)
+// failure is an error of fn.
+type failure struct{ error }
 
 // await looks for a span until there is one, and raises the fence when there is something to read.
-func (r *Reader) await(ctx context.Context, look lookFunc) error {
+func (r *Reader) await(ctx context.Context, look func(context.Context) (Span, error)) (Span, error) {
 	if err := lock(ctx, r.turn); err != nil {
-		return err
+		return Span{}, err
 	}
 	defer func() { <-r.turn }()
 	for {
-		found, err := r.try(ctx, look)
+		s, err := r.try(ctx, look)
+		failed, _ := err.(failure)
 		_, stalls := err.(*stall)
 		r.well = r.well || err == nil || stalls
 		switch {
-		case err == nil:
+		case err == nil || failed.error != nil:
 			if r.logged != "" {
 				r.o.Logger.Info("follow: reading again", "fence", r.fence.name)
 			}
-			if r.bad, r.logged = nil, ""; found {
-				r.idle = r.o.Every
-				return nil
+			if r.bad, r.logged = nil, ""; failed.error != nil {
+				return Span{}, failed.error
+			}
+			if s.UpTo != s.After {
+				r.after, r.back, r.idle = s.UpTo, nil, r.o.Every
+				return s, nil
 			}
 		case errors.Is(err, ErrRewound):
-			return err
-		case ctx.Err() != nil:
-			return r.ended(ctx, err)
+			return Span{}, err
+		case ctx.Err() != nil: // and what kept the reader until then is r.bad
 		case !r.well && !errors.Is(err, lease.ErrWiped):
-			return fmt.Errorf("follow: the reader cannot begin: %w", err)
+			return Span{}, fmt.Errorf("follow: the reader cannot begin: %w", err)
 		default:
 			r.fails(err)
 		}
 		wait := r.idle
 		r.idle = min(2*r.idle, 5*r.o.Every)
 		if err := sleep(ctx, wait); err != nil {
-			return r.ended(ctx, nil)
+			if r.bad != nil {
+				err = fmt.Errorf("%w: %w", err, r.bad)
+			}
+			return Span{}, err
 		}
 	}
 }
@@ -220,23 +214,22 @@ const patience = 30 * time.Second
 var errSilent = fmt.Errorf("no answer within %v", patience)
 
 // try looks for a span. If there is none, it raises the fence and looks again.
-func (r *Reader) try(parent context.Context, look lookFunc) (found bool, err error) {
+func (r *Reader) try(parent context.Context, look func(context.Context) (Span, error)) (s Span, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	silence := time.AfterFunc(patience, func() { cancel(errSilent) })
-	defer silence.Stop()
+	r.silence = time.AfterFunc(patience, func() { cancel(errSilent) })
+	defer r.silence.Stop()
 	if !r.well && r.fence.dialect == MySQL {
 		var on bool
 		if r.db.QueryRowContext(ctx, `SELECT @@autocommit`).Scan(&on) == nil && !on {
-			return false, fmt.Errorf("%w: the connections have autocommit=0, so their statements read old snapshots", ErrInvalid)
+			return s, fmt.Errorf("%w: the connections have autocommit=0, so their statements read old snapshots", ErrInvalid)
 		}
 	}
-	found, err = look(ctx, func() { silence.Stop() })
-	if err == nil && !found {
-		if found, err = r.raise(ctx, func() { silence.Reset(patience) }); found {
-			silence.Reset(patience)
-			found, err = look(ctx, func() { silence.Stop() })
-			if err == nil && !found && r.o.Replica != nil {
+	var there bool
+	if s, err = look(ctx); err == nil && s.UpTo == s.After {
+		if there, err = r.raise(ctx); there {
+			r.silence.Reset(patience)
+			if s, err = look(ctx); err == nil && s.UpTo == s.After && r.o.Replica != nil {
 				err = &stall{why: "waiting for the replica, which lacks rows and a fence that the primary has", after: stallsAfter, pause: r.o.Every / 10}
 			}
 		}
@@ -244,7 +237,7 @@ func (r *Reader) try(parent context.Context, look lookFunc) (found bool, err err
 	if err != nil && context.Cause(ctx) == errSilent && parent.Err() == nil {
 		err = fmt.Errorf("%w: %w", errSilent, err)
 	}
-	return found, err
+	return s, err
 }
 
 // span returns the next span that q sees. Its ends are equal if there is none.
@@ -274,7 +267,7 @@ func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
 
 // raise raises the fence if there is something to read above it, and reports whether the primary
 // has a span.
-func (r *Reader) raise(ctx context.Context, alive func()) (found bool, err error) {
+func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 	reached, err := r.compare(r.fence.reach(ctx, r.db))
 	if err != nil {
 		return false, err
@@ -292,7 +285,7 @@ func (r *Reader) raise(ctx context.Context, alive func()) (found bool, err error
 	if first <= reached { // another reader has raised the fence, or the replica lags
 		return true, nil
 	}
-	alive()
+	r.silence.Reset(patience)
 	m, err := r.reading.read(ctx, r.o.Every)
 	switch {
 	case err != nil:
@@ -308,7 +301,7 @@ func (r *Reader) raise(ctx context.Context, alive func()) (found bool, err error
 		return false, s
 	}
 	_, err = r.compare(r.fence.raiseTo(ctx, r.db, r.after, m.ID, func(s *stall) {
-		alive()
+		r.silence.Reset(patience)
 		r.fails(s)
 	}))
 	return err == nil, err
@@ -336,18 +329,6 @@ func (r *Reader) fails(err error) {
 		r.logged = err.Error()
 		r.o.Logger.Warn("follow: "+s.why, append([]any{"fence", r.fence.name}, s.attrs...)...)
 	}
-}
-
-// ended returns the error of a context that has ended, with the error that kept the reader from
-// reading until then, if there was one.
-func (r *Reader) ended(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, ctx.Err()) {
-		err = r.bad
-	}
-	if err == nil {
-		return ctx.Err()
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
 // lock locks a channel with room for one.
