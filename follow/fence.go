@@ -49,6 +49,8 @@ type Fence struct {
 	dialect Dialect
 	name    string
 	sql     statements
+	raises  sql.IsolationLevel // of the transactions that raise it
+	reads   sql.IsolationLevel // of those of Reader.Read, which need a snapshot
 
 	mu       sync.Mutex
 	readings map[lease.Store]*reading
@@ -91,6 +93,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 		return nil, fmt.Errorf("%w: %q is not a name, or schema.name, of up to 50 letters, digits and underscores", ErrInvalid, name)
 	}
 	f := &Fence{dialect: d, name: name, readings: map[lease.Store]*reading{}}
+	f.raises, f.reads = sql.LevelRepeatableRead, sql.LevelRepeatableRead // below it, MySQL needs a binary log of rows
 	st := &f.sql
 	named := strings.NewReplacer("{t}", f.table(name), "{m}", f.quote(name+"_mark"), "{class}", class).Replace
 	st.ready = named(`SELECT 1 FROM {t} WHERE one = 1`)
@@ -100,6 +103,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	st.raise = named(`UPDATE {t} SET id = GREATEST(id, $1) WHERE one = 1 AND id >= $2`)
 	switch d {
 	case PostgreSQL:
+		f.raises = sql.LevelReadCommitted // another reader may just have raised it
 		st.ready = named(`SELECT 1 FROM {t} AS t, {m} AS m WHERE t.one = 1 AND m.is_called AND m.last_value >= t.id`)
 		st.create = append([]string{named(`SELECT pg_advisory_xact_lock({class}, hashtext(text '{m}'))`)}, append(st.create,
 			named(`INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`),
@@ -126,6 +130,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 		// snapshot.
 		st.check = `/*M!101108 SET STATEMENT innodb_snapshot_isolation = OFF FOR */ ` + st.check + ` LOCK IN SHARE MODE`
 	default:
+		f.raises, f.reads = sql.LevelDefault, sql.LevelDefault // each transaction has one snapshot
 		st.create = append(st.create, named(`INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`))
 		st.raise = strings.Replace(st.raise, "GREATEST", "MAX", 1)
 	}

@@ -37,19 +37,14 @@ func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID,
 		return 0, err
 	}
 	defer conn.Close()
-	o := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
-	switch f.dialect {
-	case MySQL:
-		o.Isolation = sql.LevelRepeatableRead // READ COMMITTED needs a binary log of rows
+	if f.dialect == MySQL {
 		patient, err := impatient(ctx, conn)
 		if err != nil {
 			return 0, err
 		}
 		defer patient()
-	case SQLite:
-		o = nil
 	}
-	tx, err := conn.BeginTx(ctx, o)
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: f.raises})
 	if err != nil {
 		return 0, err
 	}

@@ -87,9 +87,7 @@ func (s *stall) Error() string { return s.why }
 // a schema on SQLite.
 func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Options) *Reader {
 	r := &Reader{db: db, fence: f, reading: f.reading(s), turn: make(chan struct{}, 1), after: after}
-	if opts != nil {
-		r.o = *opts
-	}
+	r.o = *cmp.Or(opts, &Options{})
 	r.o.Every = cmp.Or(max(0, r.o.Every), time.Second)
 	r.o.Logger = cmp.Or(r.o.Logger, slog.Default())
 	r.idle = r.o.Every
@@ -113,10 +111,7 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 // the first reading it is the zero Mark. The time of its ID is how far the reader is behind while
 // there are new rows.
 func (r *Reader) Mark() lease.Mark {
-	if m := r.reading.mark.Load(); m != nil {
-		return *m
-	}
-	return lease.Mark{}
+	return *r.reading.mark.Load()
 }
 
 // Next waits for the next span, and returns it. Then read WHERE id > s.After AND id <= s.UpTo ORDER
@@ -141,11 +136,7 @@ func (r *Reader) Next(ctx context.Context) (Span, error) {
 // it. So collect the rows in fn, and process them after Read has returned.
 func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) error {
 	_, err := r.await(ctx, func(ctx context.Context) (Span, error) {
-		o := &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
-		if r.fence.dialect == SQLite {
-			o.Isolation = sql.LevelDefault // each transaction has one snapshot
-		}
-		tx, err := cmp.Or(r.o.Replica, r.db).BeginTx(ctx, o)
+		tx, err := cmp.Or(r.o.Replica, r.db).BeginTx(ctx, &sql.TxOptions{Isolation: r.fence.reads, ReadOnly: true})
 		if err != nil {
 			return Span{}, err
 		}
@@ -175,9 +166,10 @@ func (r *Reader) await(ctx context.Context, look func(context.Context) (Span, er
 		s, err := r.try(ctx, look)
 		failed, _ := err.(failure)
 		_, stalls := err.(*stall)
-		r.well = r.well || err == nil || stalls
+		read := err == nil || failed.error != nil
+		r.well = r.well || read || stalls
 		switch {
-		case err == nil || failed.error != nil:
+		case read:
 			if r.logged != "" {
 				r.o.Logger.Info("follow: reading again", "fence", r.fence.name)
 			}
@@ -356,6 +348,7 @@ func (f *Fence) reading(s lease.Store) *reading {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := &reading{turn: make(chan struct{}, 1), reader: lease.NewWatermarkReader(s)}
+	r.mark.Store(&lease.Mark{})
 	if !reflect.ValueOf(s).Comparable() {
 		return r
 	}

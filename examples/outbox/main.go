@@ -40,49 +40,39 @@ func main() {
 			CREATE TABLE IF NOT EXISTS outbox_cursor (id bigint NOT NULL); INSERT INTO outbox_cursor SELECT 0 WHERE NOT EXISTS (SELECT FROM outbox_cursor)`))
 		check(fence.Create(ctx, db))
 		check(lease.Init(ctx, store, snowflake.DefaultLayout()))
-	case "deliver":
+	case "deliver": // prints the events of each span, and then stores the cursor
 		var cursor snowflake.ID
 		check(db.QueryRowContext(ctx, `SELECT id FROM outbox_cursor`).Scan(&cursor))
-		deliver(ctx, db, follow.NewReader(store, db, fence, cursor, &follow.Options{Table: "outbox"}))
-	case "write":
+		for r := follow.NewReader(store, db, fence, cursor, &follow.Options{Table: "outbox"}); ; {
+			s, err := r.Next(ctx)
+			if errors.Is(err, follow.ErrRewound) { // the database was restored, or failed over
+				log.Print(err)
+				continue // the next span has no rows, and sets the cursor back
+			}
+			check(err)
+			rows := must(db.QueryContext(ctx, `SELECT id, event FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo))
+			for id, event := snowflake.ID(0), ""; rows.Next(); fmt.Println(id, event) {
+				check(rows.Scan(&id, &event))
+			}
+			check(rows.Err())
+			stored := must(db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1 WHERE id = $2`, s.UpTo, s.After))
+			if must(stored.RowsAffected()) != 1 {
+				log.Fatal("another process delivers, too")
+			}
+		}
+	case "write": // inserts an event for each line; a real program also does what the event tells of
 		l := must(lease.Acquire(ctx, store, &lease.Options{FloorEvery: time.Second})) // events come some 2 s later
 		defer l.Release(ctx)
-		write(ctx, follow.NewWriter(db, fence, l, must(snowflake.NewLeased(l, nil))))
-	}
-}
-
-// write inserts an event for each line. A real program also does, in the same transaction, what the
-// event tells of.
-func write(ctx context.Context, w *follow.Writer) {
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		check(w.Do(ctx, func(tx *follow.Tx) error {
-			id, err := tx.NextID()
-			if err != nil {
+		w := follow.NewWriter(db, fence, l, must(snowflake.NewLeased(l, nil)))
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			check(w.Do(ctx, func(tx *follow.Tx) error {
+				id, err := tx.NextID()
+				if err != nil {
+					return err
+				}
+				_, err = tx.ExecContext(ctx, `INSERT INTO outbox (id, event) VALUES ($1, $2)`, id, lines.Text())
 				return err
-			}
-			_, err = tx.ExecContext(ctx, `INSERT INTO outbox (id, event) VALUES ($1, $2)`, id, lines.Text())
-			return err
-		}))
-	}
-}
-
-// deliver prints the events of each span, and then stores the cursor.
-func deliver(ctx context.Context, db *sql.DB, r *follow.Reader) {
-	for {
-		s, err := r.Next(ctx)
-		if errors.Is(err, follow.ErrRewound) { // the database was restored, or failed over
-			log.Print(err)
-			continue // the next span has no rows, and sets the cursor back
-		}
-		check(err)
-		rows := must(db.QueryContext(ctx, `SELECT id, event FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo))
-		for id, event := snowflake.ID(0), ""; rows.Next(); fmt.Println(id, event) {
-			check(rows.Scan(&id, &event))
-		}
-		check(rows.Err())
-		stored := must(db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1 WHERE id = $2`, s.UpTo, s.After))
-		if must(stored.RowsAffected()) != 1 {
-			log.Fatal("another process delivers, too")
+			}))
 		}
 	}
 }
