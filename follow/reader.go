@@ -282,12 +282,12 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
-	case m.ID < first && r.o.Table == "":
+	case m.ID < first && r.o.Table == "" && m.HeldBy == nil: // there may be no row
 		return false, nil
 	case m.ID < first:
 		r.idle = r.o.Every
-		s := &stall{why: fmt.Sprintf("waiting for the watermark to pass row %v", first), attrs: []any{"watermark", m.ID, "why", m.Why}}
-		if m.HeldBy == nil {
+		s := &stall{why: fmt.Sprintf("waiting for the watermark to pass %v", first), attrs: []any{"watermark", m.ID, "why", m.Why}}
+		if m.HeldBy == nil || r.o.Table == "" {
 			s.after = time.Minute
 		}
 		return false, s

@@ -49,9 +49,9 @@ const (
 
 // points are where a process stops, beside those of the reader's raise, which differ.
 var points = []string{
-	"writer before Hold", "writer after Hold", "writer after NextID", "writer before INSERT", "writer after INSERT", "writer before check", "writer after check",
+	"writer before Hold", "writer before BEGIN", "writer after Hold", "writer after NextID", "writer before INSERT", "writer after INSERT", "writer before check", "writer after check",
 	"writer before COMMIT", "writer after COMMIT", "writer after PREPARE", "reader before raise", "reader after raise", "reader before fence", "reader after fence",
-	"reader before count", "reader after count", "reader before propose", "reader after propose", "reader before list", "reader after list", "reader before publish",
+	"reader before count", "reader after count", "reader before BEGIN", "reader before propose", "reader after propose", "reader before list", "reader after list", "reader before publish",
 	"reader after publish", "reader before INSERT", "reader after INSERT", "reader before COMMIT", "reader after COMMIT",
 }
 

@@ -528,7 +528,7 @@ func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	require.Equal(t, "slow", r.Mark().HeldBy.Owner)
 	require.Contains(t, r.Mark().Why, "open Hold")
 	require.Less(t, r.Mark().ID, id)
-	require.Contains(t, log.String(), fmt.Sprintf("row %v", id))
+	require.Contains(t, log.String(), fmt.Sprintf("to pass %v", id))
 	require.NotContains(t, log.String(), "reading again")
 	done()
 	until(t, r, id)
@@ -559,8 +559,19 @@ func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 			defer cancel()
 			_, err = r.Next(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Equal(t, lines, strings.Count(log.String(), "row 9000000000000000000\""), log.String())
+			require.Equal(t, lines, strings.Count(log.String(), "to pass 9000000000000000000\""), log.String())
 		}
+
+		// Without a table it says so if a holder keeps the watermark back.
+		defer l.Hold()()
+		r = follow.NewReader(store, db, f, 0, &follow.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		for err = nil; err == nil; {
+			_, err = r.Next(ctx)
+		}
+		require.ErrorContains(t, err, "waiting for the watermark")
+		require.Equal(t, 1, strings.Count(log.String(), "open Hold"), log.String())
 	})
 }
 
