@@ -30,18 +30,20 @@ import (
 //
 // If all worker IDs are held, Acquire waits for one and a half of the longest window, its own or a
 // holder's, in case one is released or its holder is dead; if the record of a worker ID is lost,
-// until that may be used. Then it returns an [*ExhaustedError]. If all bounds are further in the
-// future, because the clock was set back, it returns a [*snowflake.ClockBackwardError] that says by
-// how much. Other errors match ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord,
-// ErrLayout, ErrClockLeap, ErrClockUnsynchronized, ctx's error or, if the machine was cloned with
-// the directory of the store or of LocalCopy, ErrLost; or are the store's.
+// until that may be used. Then it returns an [*ExhaustedError].
 //
-// If the store fails, Acquire asks again until ctx is done or, if ctx has no deadline, for one to
-// two minutes, and logs why. The cause may be any that can pass: no server, no memory or disk
-// space, a name that does not resolve. It returns at once only what never mends by itself: invalid
-// options, another layout, a record that cannot be read, a service that lacks what the store needs
-// ([errors.ErrUnsupported]), and what matches [ErrRefused], such as a wrong password; and a clock
-// that is too far ahead or behind, though it may be set right.
+// If the store fails, or a clock is wrong, Acquire asks again until ctx is done or, if ctx has no
+// deadline, for one to two minutes, and logs why. The cause may be any that can pass: no server, no
+// memory or disk space, a name that does not resolve; bounds that are all in the future, because
+// this host's clock was set back ([*snowflake.ClockBackwardError]); a clock that is ahead
+// ([ErrClockLeap]), or not known to be right ([ErrClockUnsynchronized]). Acquire returns at once
+// only what never mends by itself: invalid options, another layout, a record that cannot be read, a
+// service that lacks what the store needs ([errors.ErrUnsupported]), and what matches [ErrRefused],
+// such as a wrong password.
+//
+// The error matches ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ctx's
+// error, one of those above or, if the machine was cloned with the directory of the store or of
+// LocalCopy, ErrLost; or it is the store's.
 //
 // If Acquire fails, it frees the worker IDs that it took on the way; if the store is slow,
 // it does so in the background.
@@ -69,10 +71,6 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 			l.cancel()
 			return nil, err
 		}
-	}
-	if err := o.checkSync(); err != nil {
-		l.cancel()
-		return nil, err
 	}
 	l.directory, l.vm, l.begun = directory, vm, begun
 	if err := l.again(ctx, l.obtain); err != nil {
@@ -155,7 +153,7 @@ const crowded = time.Minute
 func mayMend(err error) bool {
 	return !slices.ContainsFunc([]error{
 		ErrInvalidOptions, ErrLayout, ErrBadRecord, ErrRefused, errors.ErrUnsupported,
-		ErrExhausted, ErrWiped, ErrLost, ErrClockLeap, ErrClockUnsynchronized, snowflake.ErrClockBackward, snowflake.ErrInvalidLayout,
+		ErrExhausted, ErrWiped, ErrLost, snowflake.ErrInvalidLayout,
 		snowflake.ErrTimeExhausted, snowflake.ErrBeforeEpoch,
 	}, func(target error) bool { return errors.Is(err, target) })
 }
@@ -163,6 +161,9 @@ func mayMend(err error) bool {
 // obtain takes a worker ID, and waits until the clock has reached its window. If the worker
 // ID is lost meanwhile, obtain tries again. It frees what it took and does not use.
 func (l *Lease) obtain(ctx context.Context) error {
+	if err := l.o.checkSync(); err != nil {
+		return err
+	}
 	for {
 		if l.gaveBack != nil { // then the worker ID can be taken again
 			_ = nap(ctx, l.o.patience(), l.gaveBack)

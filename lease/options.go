@@ -162,9 +162,9 @@ type Options struct {
 	// lease. nil: snowflake.SystemClock().
 	Clock snowflake.Clock
 
-	// MaxClockError lets Acquire fail, with an error that matches [ErrClockUnsynchronized], if the
-	// kernel does not say that a time service sets the clock, or says that the clock may be off by
-	// more than this. 0: Acquire does not ask, because in containers and test machines the kernel
+	// MaxClockError lets Acquire wait, and fail in the end with an error that matches
+	// [ErrClockUnsynchronized], while the kernel does not say that a time service sets the clock,
+	// or says that the clock may be off by more than this. 0: Acquire does not ask, because in containers and test machines the kernel
 	// often says so though the clock is right. [Stats] has what the kernel says. Linux only, with
 	// Clock: nil.
 	MaxClockError time.Duration
