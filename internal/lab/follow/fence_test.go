@@ -370,6 +370,25 @@ func TestTriggerFencesColumnsThatOtherTriggersSet(t *testing.T) {
 	db.exec(t, insert(p.id(t)))
 }
 
+// The triggers of a partitioned table check the rows of all its partitions, also of those that are made later.
+func TestTriggerFencesPartitions(t *testing.T) {
+	t.Parallel()
+	db := dialects["PostgreSQL"](t)
+	f, p := prepare(t, db), leased(t)
+	db.exec(t, `CREATE TABLE parts (id BIGINT, region INT, PRIMARY KEY (id, region)) PARTITION BY LIST (region)`)
+	db.exec(t, `CREATE TABLE parts1 PARTITION OF parts FOR VALUES IN (1)`)
+	require.NoError(t, f.Trigger(t.Context(), db.DB, "parts", "id"))
+	db.exec(t, `CREATE TABLE parts2 PARTITION OF parts FOR VALUES IN (2)`)
+	old, id := p.id(t), p.id(t)
+	db.exec(t, fmt.Sprintf(`INSERT INTO parts VALUES (%d, 1)`, id))
+	db.set(t, id)
+	for _, late := range []string{`INSERT INTO parts VALUES (%d, 1)`, `INSERT INTO parts2 VALUES (%d, 2)`, `UPDATE parts SET id = %d`, `UPDATE parts SET region = 2 WHERE id > %d`} {
+		_, err := db.Exec(fmt.Sprintf(late, old))
+		require.ErrorContains(t, err, "SNF01", late)
+	}
+	db.exec(t, fmt.Sprintf(`INSERT INTO parts VALUES (%d, 2)`, p.id(t)))
+}
+
 // Create may be called by every process at its start: also at once, and without rights once the fence is there.
 func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 	each(t, func(t *testing.T, db database, _ *follow.Fence) {
