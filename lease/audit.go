@@ -219,6 +219,10 @@ func (h *History) add(d door, r record, earlier []Holding, whole bool) {
 			if !by.From.Before(by.To) {
 				continue
 			}
+			if by.ClockSeq < 0 || by.ClockSeq >= 1<<h.layout.ClockSeqBits { // the entry was damaged
+				p.whole = never
+				continue
+			}
 			bySeq[by.ClockSeq] = append(bySeq[by.ClockSeq], by)
 			if h.begins.IsZero() || by.From.Before(h.begins) {
 				h.begins = by.From

@@ -282,6 +282,16 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 		_, err = h.Whois(ids[len(ids)-1])
 		require.NoError(t, err)
 
+		// JSON that is damaged.
+		for _, damaged := range []string{"null", "[]", "[{}]", `[{"clockSeq": -1, "to": "2026-11-21T12:00:00Z"}]`, `[{"clockSeq": 1, "to": "2026-11-21T12:00:00Z"}]`,
+			`[{"clockSeq": 1000000000000000, "to": "2026-11-21T12:00:00Z"}]`} {
+			m.stores(chunkKey(0, 0), damaged)
+			h, _ = ReadHistory(t.Context(), m)
+			require.NotNil(t, h)
+			_, err = h.Whois(ids[0])
+			require.ErrorIs(t, err, ErrForgotten, damaged)
+		}
+
 		m.stores(recordKey(0), "?")
 		h, err = ReadHistory(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)

@@ -203,8 +203,14 @@ func spill(s line, r record, chunk []Holding, forget time.Time) (record, Entry, 
 	return r, oldest, nil
 }
 
+// decodeChunk returns the holdings in an entry of the history. Its error matches ErrBadRecord, also
+// if this package cannot have saved them.
 func decodeChunk(e Entry) (holdings []Holding, err error) {
-	if err := json.Unmarshal(e.Value, &holdings); err != nil {
+	err = json.Unmarshal(e.Value, &holdings)
+	if err == nil && (len(holdings) == 0 || slices.ContainsFunc(holdings, func(h Holding) bool { return !h.From.Before(h.To) })) {
+		err = errors.New("it has no holdings, or one that ends before it begins")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, err)
 	}
 	return holdings, nil
