@@ -95,7 +95,7 @@ by the ranges of IDs that "snowflake range" prints: no ID is in two of them.`, a
 				r.Leases.Write(s.out, *listed)
 			}
 		}
-		if len(r.Wrong) > 0 || r.IDs == 0 || r.Leases != nil && r.Leases.Wrong() {
+		if len(r.Wrong) > 0 || r.IDs == 0 || r.Leases != nil && r.Leases.Wrong() > 0 {
 			return errSaid
 		}
 		return nil
@@ -146,7 +146,7 @@ func writeReport(out io.Writer, r *audit.Report) {
 	for _, passed := range r.Passed {
 		fmt.Fprintln(out, passed)
 	}
-	if r.IDs > 0 && len(r.Wrong) == 0 && (r.Leases == nil || !r.Leases.Wrong()) {
+	if r.IDs > 0 && len(r.Wrong) == 0 && (r.Leases == nil || r.Leases.Wrong() == 0) {
 		fmt.Fprintln(out, "nothing is wrong")
 	}
 	for _, w := range r.Wrong {

@@ -31,14 +31,14 @@ type Report struct {
 	Earlier   []Group  `json:"earlier"`   // before the first lease that the store knows
 	KeptOut   []Group  `json:"keptOut"`   // of worker IDs that are kept out of the leases
 	Elsewhere []Group  `json:"elsewhere"` // of other datacenters
-	Foreign   int      `json:"foreign"`   // not of the layout: not among IDs
+	Foreign   int      `json:"foreign"`   // not of the layout, so issued by nobody who had a lease: not among IDs
 	Passed    int      `json:"passed"`    // before Options.Since: not among IDs
 	Leased    []Group  `json:"leased"`    // of worker IDs that are kept out, and were leased all the same: Before is the holder
 	Problems  []string `json:"problems"`  // what of the store cannot be read
 }
 
-// Wrong reports whether there is something to mend.
-func (r *Report) Wrong() bool { return len(r.Strangers) > 0 || len(r.Leased) > 0 }
+// Wrong returns how many IDs there are that somebody issued without a lease.
+func (r *Report) Wrong() int { return Count(r.Strangers) + Count(r.Leased) + r.Foreign }
 
 // Count returns how many IDs are in groups.
 func Count(groups []Group) (n int) {
@@ -88,6 +88,7 @@ type place struct {
 type Audit struct {
 	read    func() (*lease.History, error)
 	h       *lease.History
+	young   snowflake.ID // IDs from here on may have been issued after h was read
 	since   snowflake.ID
 	keptOut map[int]bool
 	here    map[int]bool // datacenters; nil: all
@@ -99,7 +100,8 @@ type Audit struct {
 // New returns an audit. read reads the history of the store.
 //
 // An ID that nobody has issued as far as the audit knows may be younger than its knowledge. So it
-// waits until the history has been read again, and only then is a stranger.
+// waits until the history has been read again, and only then is a stranger. An ID that seems to be
+// of a holder's window waits, too, if the holder may have released it since.
 func New(read func() (*lease.History, error), o Options) (*Audit, error) {
 	a := &Audit{read: read, groups: map[place]*Group{}, keptOut: set(o.KeptOut)}
 	if err := a.readAgain(); err != nil {
@@ -137,10 +139,12 @@ func (a *Audit) Layout() snowflake.Layout { return a.h.Layout() }
 func (a *Audit) First() snowflake.ID { return a.since }
 
 func (a *Audit) readAgain() error {
+	now := time.Now()
 	h, err := a.read()
 	if h == nil {
 		return err
 	}
+	a.young, _, _ = h.Layout().Range(now, now) // if the clock is out of its range, all IDs wait
 	a.h, a.r.Problems = h, []string{}
 	if err != nil { // the rest was read
 		a.r.Problems = append(a.r.Problems, err.Error())
@@ -158,7 +162,7 @@ func (a *Audit) Add(id snowflake.ID) error {
 		return nil
 	}
 	by, err := a.h.Whois(id)
-	if err == nil && a.here == nil && len(a.keptOut) == 0 {
+	if err == nil && id < a.young && a.here == nil && len(a.keptOut) == 0 {
 		a.r.IDs++
 		a.r.Held++
 		return nil
@@ -173,7 +177,7 @@ func (a *Audit) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
 		return nil
 	}
 	a.r.IDs++
-	if k := a.judge(id, by, err); k != stranger {
+	if k := a.judge(id, by, err); k != stranger && (k != held || id < a.young) {
 		a.put(k, id)
 		return nil
 	}

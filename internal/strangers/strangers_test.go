@@ -62,11 +62,11 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 			assert.Nil(t, g.After)
 		}
 	}
-	assert.True(t, r.Wrong())
+	assert.Equal(t, 4, r.Wrong(), "also the ID that is not of the layout")
 	var b strings.Builder
 	r.Write(&b, 20)
 	for _, says := range []string{"1 of 6 IDs were issued by", "have issued: 3\n", "before them second (", "after them nobody has held it", "nobody held it, as far as",
-		"not judged: IDs before the first lease that the store knows: 1", "not judged: IDs of worker IDs that are kept out of the leases: 1", "not of the layout: 1"} {
+		"not judged: IDs before the first lease that the store knows: 1", "not judged: IDs of worker IDs that are kept out of the leases: 1", "WRONG: IDs that are not of the layout of the leases: 1"} {
 		assert.Contains(t, b.String(), says)
 	}
 	for range mostWaiting + 1 { // what waits is bounded
@@ -74,4 +74,29 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	}
 	assert.Equal(t, 3, reads)
 	assert.Len(t, a.waiting, 1)
+}
+
+// While the history is read, the holder has a window. Then it releases its worker ID, and somebody
+// goes on with it in the rest of the window.
+func TestWhoGoesOnAfterAReleaseIsFound(t *testing.T) {
+	store := lease.File(t.TempDir())
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "one", Logger: slog.New(slog.DiscardHandler), Window: time.Minute})
+	require.NoError(t, err)
+	gen, err := snowflake.NewLeased(l, nil)
+	require.NoError(t, err)
+	a, err := New(func() (*lease.History, error) { return lease.ReadHistory(t.Context(), store) }, Options{})
+	require.NoError(t, err)
+	id, err := gen.NextIDContext(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, a.Add(id))
+	require.NoError(t, l.Release(t.Context()))
+	p := gen.Decode(id)
+	p.Time = p.Time.Add(30 * time.Second)
+	rogue, err := snowflake.DefaultLayout().Encode(p)
+	require.NoError(t, err)
+	require.NoError(t, a.Add(rogue))
+	r, err := a.Report()
+	require.NoError(t, err)
+	assert.Equal(t, 1, r.Held)
+	assert.Equal(t, 1, Count(r.Strangers))
 }

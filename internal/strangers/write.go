@@ -33,6 +33,9 @@ func (r *Report) Write(out io.Writer, most int) {
 		}
 		more(out, len(r.Leased), most)
 	}
+	if r.Foreign > 0 {
+		fmt.Fprintf(out, "\nWRONG: IDs that are not of the layout of the leases: %d\n", r.Foreign)
+	}
 	for _, of := range []struct {
 		what   string
 		groups []Group
@@ -50,9 +53,6 @@ func (r *Report) Write(out io.Writer, most int) {
 			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s\n", g.Worker, g.seq(), g.IDs, moment(g.From.Time), moment(g.To.Time))
 		}
 		more(out, len(of.groups), most)
-	}
-	if r.Foreign > 0 {
-		fmt.Fprintf(out, "\nnot judged: IDs that are not of the layout: %d\n", r.Foreign)
 	}
 	if r.Passed > 0 {
 		fmt.Fprintf(out, "\npassed over: earlier IDs (--since): %d\n", r.Passed)

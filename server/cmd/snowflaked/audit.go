@@ -131,7 +131,7 @@ func writeMetrics(file string, r *strangers.Report) error {
 	}{
 		{"ids", "IDs that the last audit has compared with the leases.", int64(r.IDs)},
 		{"held_ids", "IDs of them that were issued by a holder of their worker ID.", int64(r.Held)},
-		{"strangers", "IDs of them that were issued without a lease.", int64(strangers.Count(r.Strangers) + strangers.Count(r.Leased))},
+		{"strangers", "IDs of them that were issued without a lease, and IDs of another layout.", int64(r.Wrong())},
 		{"completed_timestamp_seconds", "When the last audit came to its end, in seconds since 1970.", time.Now().Unix()},
 	} {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "snowflake_audit_" + m.name, Help: m.help})
@@ -181,8 +181,8 @@ func (f *auditFlags) write(out io.Writer, shown auditReport) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case shown.Wrong():
-		return fmt.Errorf("%d IDs were issued without a lease", strangers.Count(shown.Strangers)+strangers.Count(shown.Leased))
+	case shown.Wrong() > 0:
+		return fmt.Errorf("%d IDs were issued without a lease", shown.Wrong())
 	case shown.IDs == 0 && f.query == "":
 		return errors.New("there is nothing to audit")
 	}
@@ -259,10 +259,20 @@ func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Aud
 		return 0, err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return 0, err
+	}
+	if is := strings.ToUpper(types[0].DatabaseTypeName()); strings.Contains(is, "CHAR") || strings.Contains(is, "TEXT") {
+		return 0, fmt.Errorf("the query's column has the type %s, and IDs are numbers: in MySQL, texts are compared as if they were rounded", is)
+	}
+	for from := *after; rows.Next(); {
 		var id int64
 		if err := rows.Scan(&id); err != nil {
 			return n, err
+		}
+		if snowflake.ID(id) <= from || snowflake.ID(id) < *after {
+			return n, fmt.Errorf("the database gives %d after %v: the query's column has no numbers", id, *after)
 		}
 		if err := a.Add(snowflake.ID(id)); err != nil {
 			return n, err
@@ -276,6 +286,6 @@ func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Aud
 // statement returns the statement for the rows after an ID. The databases merge the query into it,
 // so it reads the index.
 func (f *auditFlags) statement(after snowflake.ID) string {
-	return fmt.Sprintf("WITH snowflake_audit (id) AS (%s) SELECT id FROM snowflake_audit WHERE id > %d ORDER BY id LIMIT %d",
+	return fmt.Sprintf("WITH snowflake_audit (id) AS (%s\n) SELECT id FROM snowflake_audit WHERE id > %d ORDER BY id LIMIT %d",
 		strings.TrimRight(f.query, "; \t\r\n"), after, f.batch)
 }

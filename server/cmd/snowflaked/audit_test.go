@@ -106,7 +106,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	worker := two.Worker()
 	require.NoError(t, two.Release(t.Context()))
 
-	query := []string{"audit", "--store", store, "--database", database, "--query", "SELECT id FROM orders;", "--batch", "7", "--json"}
+	query := []string{"audit", "--store", store, "--database", database, "--query", "SELECT id FROM orders -- all;", "--batch", "7", "--json"}
 	ask := func(status int, args ...string) (r auditReport) {
 		t.Helper()
 		var out, errs bytes.Buffer
@@ -139,6 +139,13 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	require.NoError(t, steps.Close())
 	assert.NotRegexp(t, "(?i)derived|CTE|Seq Scan", plan.String())
 	assert.Regexp(t, "range|Index", plan.String())
+
+	// MariaDB compares texts with numbers as if both were rounded, so rows would be passed over.
+	_, err = db.Exec("CREATE TABLE texts (id VARCHAR(20) PRIMARY KEY)")
+	require.NoError(t, err)
+	_, err = db.Exec("INSERT INTO texts VALUES ('90'), ('117919502066282496'), ('117919502066282497')")
+	require.NoError(t, err)
+	requireFails(t, "; go on with --from 0\n", "--store", store, "--database", database, "--query", "SELECT id FROM texts")
 
 	// Two programs without a lease. The audit finds what they issue at once.
 	for _, rogue := range []int{worker, 900} {
@@ -216,6 +223,39 @@ func insert(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
 		_, err = db.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d, 'x')", id))
 		require.NoError(t, err)
 	}
+}
+
+// requireFails audits, and requires an error that says something.
+func requireFails(t *testing.T, says string, args ...string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	require.Equal(t, exitFailure, command(t.Context(), append([]string{"audit"}, args...), func(string) string { return "" }, &out, &errs))
+	require.Contains(t, errs.String(), says)
+}
+
+// In SQLite, texts in a column without a type are greater than all numbers: the first rows would be
+// read again and again.
+func TestAuditOfTextsEnds(t *testing.T) {
+	database := "sqlite:" + filepath.Join(t.TempDir(), "texts")
+	db, err := urllease.OpenDB(database)
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec("CREATE TABLE texts (id)")
+	require.NoError(t, err)
+	_, err = db.Exec("INSERT INTO texts VALUES ('5'), ('6')")
+	require.NoError(t, err)
+	for _, batch := range []string{"1", "2"} {
+		requireFails(t, "no numbers; go on with --from", "--store", made(t, "file:"+t.TempDir()), "--database", database, "--query", "SELECT id FROM texts", "--batch", batch)
+	}
+}
+
+// A program without a lease often has another layout, too.
+func TestAuditFindsIDsOfAnotherLayout(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, lease.Init(t.Context(), lease.File(dir), snowflake.JSSafeLayout()))
+	file := filepath.Join(dir, "ids")
+	require.NoError(t, os.WriteFile(file, []byte("117919502066282496\n"), 0o600))
+	requireFails(t, "1 IDs were issued without a lease", "--store", "file:"+dir, file)
 }
 
 func TestAuditRefuses(t *testing.T) {
