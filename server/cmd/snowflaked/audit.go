@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -36,24 +37,33 @@ IDs in the time that it lost. Pass them over with --since.
 
 With --query it reads the rows in the order of their IDs, in batches, so that no statement takes long. The
 query returns IDs in one column of 64-bit numbers, on which there is an index. The report says up to which
-ID it has read: --from goes on after it.
+ID it has read: --from goes on after it. A row that was committed later and has a lower ID is not read
+then, so now and then read the whole table.
 
   snowflaked audit --store redis://db --database postgres://app@db/orders --query 'SELECT id FROM orders' --since 2026-06-01
 
+With --follow it goes on with new rows until it is interrupted. It needs the fence of package follow, which
+the table's writers check, and the primary, because it raises the fence. A row below the fence is not
+read: let Fence.Trigger refuse it, or also read the whole table each night.
+
+  snowflaked audit --store redis://db --database postgres://app@db/orders --query 'SELECT id FROM orders' --follow orders_fence
+
 With --metrics-file the counts are metrics, too: alert on snowflake_audit_strangers > 0, and if
-snowflake_audit_completed_timestamp_seconds is over a day old.
+snowflake_audit_completed_timestamp_seconds is over a day old or, with --follow, over ten minutes. With
+--follow they are written after each span of rows, and count from its start.
 
 The exit status is 1 if there are strangers or nothing to audit, or if the audit did not come to its end.
 
 usage:
   snowflaked audit [--store URL] [--json] [FILE...]
-  snowflaked audit [--store URL] [--json] --database URL --query SQL [--from ID]
+  snowflaked audit [--store URL] [--json] --database URL --query SQL [--from ID] [--follow FENCE]
 `
 
 // auditFlags are the flags of the command audit.
 type auditFlags struct {
 	store, database, query, from string
-	metrics                      string
+	follow, metrics              string
+	every                        time.Duration
 	batch, listed                int
 	json                         bool
 	input                        input.Options
@@ -74,12 +84,14 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	fs.StringVar(&f.database, "database", "", "`URL` of the database of --query: postgres://HOST/DATABASE, mysql://HOST/DATABASE or sqlite:FILE.\nGive a URL with a password in the environment")
 	fs.StringVar(&f.query, "query", "", "`SQL` whose one column has the IDs, such as SELECT id FROM orders")
 	fs.StringVar(&f.from, "from", "", "go on after this `ID`, with --query")
+	fs.StringVar(&f.follow, "follow", "", "go on with new rows: the `NAME` of the fence that their writers check")
+	fs.DurationVar(&f.every, "every", 5*time.Second, "how often to look for new rows, with --follow")
 	fs.IntVar(&f.batch, "batch", 100_000, "how many rows to read in a statement")
 	fs.IntVar(&f.listed, "count", 20, "how many of each kind to list")
 	fs.StringVar(&f.input.Column, "column", "", "`NAME|N` of the column in CSV or a table: N counts from 1, if the columns have no names")
 	fs.StringVar(&f.input.Separator, "separator", "", "the `CHARACTER` between columns, or tab. Empty: the one that the first line has most")
 	fs.StringVar(&f.input.Field, "field", "", "the `NAME` of the field in JSON objects, one a line or in an array")
-	fs.StringVar(&f.metrics, "metrics-file", "", "`FILE` to replace by the counts as metrics, when the audit has come to its end: for the textfile\ncollector of Prometheus' node_exporter. Its name ends in .prom")
+	fs.StringVar(&f.metrics, "metrics-file", "", "`FILE` to replace by the counts as metrics, when the audit has come to its end or --follow to a span's: for the textfile\ncollector of Prometheus' node_exporter. Its name ends in .prom")
 	fs.BoolVar(&f.json, "json", false, "print JSON, for programs")
 	f.strangers = strangers.Flags(fs)
 	if err := parse(fs, aboutAudit, args, getenv, stdout); err != nil {
@@ -108,22 +120,26 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	shown := auditReport{Layout: a.Layout().String()}
 	var ended error
 	if f.query != "" {
-		after = max(after, a.First()-1)
-		shown.UpTo, ended = f.readTable(ctx, a, after, stderr)
+		shown.UpTo = max(after, a.First()-1)
+		ended = f.auditTable(ctx, s, a, &shown.UpTo, stderr)
 	} else {
 		ended = eachID(fs.Args(), f.input, a)
 	}
 	if shown.Report, err = a.Report(); err != nil {
 		return errors.Join(ended, err)
 	}
-	if ended == nil && f.metrics != "" {
-		ended = writeMetrics(f.metrics, shown.Report)
+	if ended == nil {
+		ended = f.writeMetrics(shown.Report)
 	}
 	return errors.Join(ended, f.write(stdout, shown))
 }
 
-// writeMetrics replaces a file by metrics. The collector never sees a part of them.
-func writeMetrics(file string, r *strangers.Report) error {
+// writeMetrics replaces the file of --metrics-file, if there is one. The collector never sees a
+// part of it.
+func (f *auditFlags) writeMetrics(r *strangers.Report) error {
+	if f.metrics == "" {
+		return nil
+	}
 	registry := prometheus.NewRegistry()
 	for _, m := range []struct {
 		name, help string
@@ -138,7 +154,7 @@ func writeMetrics(file string, r *strangers.Report) error {
 		g.Set(float64(m.value))
 		registry.MustRegister(g)
 	}
-	return prometheus.WriteToTextfile(file, registry)
+	return prometheus.WriteToTextfile(f.metrics, registry)
 }
 
 // readTime is for how long the store may take to list all of its history.
@@ -153,8 +169,10 @@ func (f *auditFlags) check(files int) (after snowflake.ID, o strangers.Options, 
 		return 0, o, refused("the IDs are of files or of --query, and not of both")
 	case f.query == "" && f.from != "":
 		return 0, o, refused("--from is for --query")
+	case f.query == "" && f.follow != "":
+		return 0, o, refused("--follow is for --query")
 	}
-	if err := errors.Join(atLeast("batch", f.batch, 1), atLeast("count", f.listed, 1)); err != nil {
+	if err := errors.Join(atLeast("every", f.every, 100*time.Millisecond), atLeast("batch", f.batch, 1), atLeast("count", f.listed, 1)); err != nil {
 		return 0, o, err
 	}
 	if f.from != "" {
@@ -228,32 +246,42 @@ func readFile(name string, o input.Options, ids *input.IDs) error {
 // sayEvery is how often the command says how far it is.
 const sayEvery = 30 * time.Second
 
-// readTable gives the IDs of --query to a, and returns the last one.
-func (f *auditFlags) readTable(ctx context.Context, a *strangers.Audit, after snowflake.ID, stderr io.Writer) (snowflake.ID, error) {
+// auditTable gives the IDs of --query to a. after becomes the last one.
+func (f *auditFlags) auditTable(ctx context.Context, s lease.Store, a *strangers.Audit, after *snowflake.ID, stderr io.Writer) error {
 	db, err := urllease.OpenDB(f.database)
 	if err != nil {
-		return after, refused("--database: %w", err)
+		return refused("--database: %w", err)
 	}
 	defer db.Close()
+	if f.follow != "" {
+		err = f.followTable(ctx, s, db, a, after, stderr)
+	} else {
+		err = f.readTable(ctx, db, a, after, math.MaxInt64, stderr)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; go on with --from %v", err, *after)
+	}
+	return nil
+}
+
+// readTable gives the IDs of --query after after to a, up to upTo. after becomes the last one.
+func (f *auditFlags) readTable(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID, stderr io.Writer) error {
 	said, n := time.Now(), 0
 	for {
-		read, err := f.readBatch(ctx, db, a, &after)
+		read, err := f.readBatch(ctx, db, a, after, upTo)
 		n += read
-		if err != nil {
-			return after, fmt.Errorf("%w; go on with --from %v", err, after)
-		}
-		if read < f.batch {
-			return after, nil
+		if err != nil || read < f.batch {
+			return err
 		}
 		if time.Since(said) > sayEvery {
 			said = time.Now()
-			fmt.Fprintf(stderr, "snowflaked audit: %d IDs, up to %v; strangers: %d\n", n, after, a.Strangers())
+			fmt.Fprintf(stderr, "snowflaked audit: %d IDs, up to %v; strangers: %d\n", n, *after, a.Strangers())
 		}
 	}
 }
 
-// readBatch reads the next IDs after after.
-func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID) (n int, err error) {
+// readBatch reads the next IDs after after, up to upTo.
+func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID) (n int, err error) {
 	rows, err := db.QueryContext(ctx, f.statement(*after))
 	if err != nil {
 		return 0, err
@@ -273,6 +301,9 @@ func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Aud
 		}
 		if snowflake.ID(id) <= from || snowflake.ID(id) < *after {
 			return n, fmt.Errorf("the database gives %d after %v: the query's column has no numbers", id, *after)
+		}
+		if snowflake.ID(id) > upTo {
+			break
 		}
 		if err := a.Add(snowflake.ID(id)); err != nil {
 			return n, err

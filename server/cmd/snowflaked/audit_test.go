@@ -263,15 +263,18 @@ func TestAuditRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ids")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for args, says := range map[string]string{
-		"--query x":                               "belong together",
-		"--database sqlite:x":                     "belong together",
-		"--query x --database sqlite:x " + file:   "and not of both",
-		"--from 5 " + file:                        "--from is for --query",
-		"--query x --database sqlite:x --from y":  "--from:",
-		"--query x --database sqlite:x --batch 0": "--batch",
-		"--since y " + file:                       "--since:",
-		"--query x --database redis://x":          "it names no database",
-		"--worker x " + file:                      "--worker",
+		"--query x":                                          "belong together",
+		"--database sqlite:x":                                "belong together",
+		"--query x --database sqlite:x " + file:              "and not of both",
+		"--from 5 " + file:                                   "--from is for --query",
+		"--query x --database sqlite:x --from y":             "--from:",
+		"--query x --database sqlite:x --batch 0":            "--batch",
+		"--since y " + file:                                  "--since:",
+		"--query x --database redis://x":                     "it names no database",
+		"--worker x " + file:                                 "--worker",
+		"--follow f " + file:                                 "--follow is for --query",
+		"--query x --database sqlite:x --follow f --every 0": "--every",
+		"--query x --database sqlite:x --follow f-g":         "--follow:",
 	} {
 		var out, errs bytes.Buffer
 		assert.Equal(t, exitUsage, command(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...), func(string) string { return "" }, &out, &errs), args)
