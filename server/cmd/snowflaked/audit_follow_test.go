@@ -61,8 +61,9 @@ func (f *following) end(t *testing.T, status int) (r auditReport) {
 	return r
 }
 
-// Two holders write under a fence, which a trigger checks. One releases its worker ID and another takes it; the server, on
-// which the leases are, too, is killed. Then a program writes that has no lease.
+// Two holders write under a fence, which a trigger checks. One releases its worker ID, and another
+// takes it. The server, on which the leases are, too, is killed. Then a program writes that has no
+// lease.
 func TestAuditFollowsATable(t *testing.T) {
 	t.Parallel()
 	postgres := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
@@ -142,8 +143,8 @@ func TestAuditFollowsATable(t *testing.T) {
 	f.end(t, exitOK)
 }
 
-// write inserts rows. If a row comes after the fence has passed its ID, or while the server is away,
-// it takes another ID.
+// write inserts rows. If the fence has passed the ID of a row, or the server is away, the row gets
+// another ID.
 func write(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
 	t.Helper()
 	for range n {
