@@ -81,7 +81,7 @@ const (
 type place struct {
 	kind                         kind
 	worker, clockSeq, datacenter int
-	after                        time.Time // the end of the holding before; zero if there is none
+	after                        time.Time // the beginning of the holding before; zero if there is none
 }
 
 // Audit takes IDs in any order.
@@ -237,7 +237,7 @@ func (a *Audit) put(k kind, id snowflake.ID) {
 	switch k {
 	case stranger:
 		if before, after = a.h.Around(id); before != nil {
-			at.after = before.To.UTC()
+			at.after = before.From.UTC()
 		}
 	case leased:
 		before, _ = a.h.Whois(id)

@@ -100,3 +100,34 @@ func TestWhoGoesOnAfterAReleaseIsFound(t *testing.T) {
 	assert.Equal(t, 1, r.Held)
 	assert.Equal(t, 1, Count(r.Strangers))
 }
+
+// An audit that goes on for long does not list a program again each time that the holder whose worker
+// ID it has renews its lease.
+func TestStrangersOfALiveHolderAreOneGroup(t *testing.T) {
+	store := lease.File(t.TempDir())
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "one", Logger: slog.New(slog.DiscardHandler), Window: 300 * time.Millisecond})
+	require.NoError(t, err)
+	defer l.Release(t.Context())
+	var h *lease.History
+	a, err := New(func() (_ *lease.History, err error) {
+		h, err = lease.ReadHistory(t.Context(), store)
+		return h, err
+	}, Options{})
+	require.NoError(t, err)
+	tomorrow, err := snowflake.DefaultLayout().Encode(snowflake.Parts{Worker: l.Worker(), Time: time.Now().Add(24 * time.Hour)})
+	require.NoError(t, err)
+	require.NoError(t, a.Add(tomorrow))
+	require.NoError(t, a.Settle())
+	first, _ := h.Around(tomorrow)
+	require.Eventually(t, func() bool {
+		require.NoError(t, a.Add(tomorrow+1))
+		require.NoError(t, a.Settle())
+		is, _ := h.Around(tomorrow)
+		return is.To.After(first.To)
+	}, time.Minute, 10*time.Millisecond)
+	r, err := a.Report()
+	require.NoError(t, err)
+	require.Len(t, r.Strangers, 1)
+	is, _ := h.Around(tomorrow)
+	assert.Equal(t, is, r.Strangers[0].Before)
+}
