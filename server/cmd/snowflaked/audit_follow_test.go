@@ -143,6 +143,41 @@ func TestAuditFollowsATable(t *testing.T) {
 	f.end(t, exitOK)
 }
 
+// On each kind of database it reads what is there, and goes on.
+func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
+	t.Parallel()
+	maria := func(addr string) string { return "mysql://root@" + addr + "/mysql" }
+	addr, _ := servertest.MariaDB(t, answersSQL(maria))
+	for database, dialect := range map[string]follow.Dialect{maria(addr): follow.MySQL, "sqlite:" + filepath.Join(t.TempDir(), "orders"): follow.SQLite} {
+		db, err := urllease.OpenDB(database)
+		require.NoError(t, err)
+		defer db.Close()
+		_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
+		require.NoError(t, err)
+		fence, err := follow.NewFence(dialect, "fence")
+		require.NoError(t, err)
+		require.NoError(t, fence.Create(t.Context(), db))
+		dir := t.TempDir()
+		l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "one", FloorEvery: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		defer l.Release(t.Context())
+		gen, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		insert(t, db, gen, 10)
+		f := followed(t, "--store", "file:"+dir, "--database", database)
+		f.await(t, 10, 10, 0)
+		require.NoError(t, follow.NewWriter(db, fence, l, gen).Do(t.Context(), func(tx *follow.Tx) error {
+			id, err := tx.NextID()
+			if err == nil {
+				_, err = tx.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d, 'x')", id))
+			}
+			return err
+		}))
+		f.await(t, 11, 11, 0)
+		f.end(t, exitOK)
+	}
+}
+
 // write inserts rows. If the fence has passed the ID of a row, or the server is away, the row gets
 // another ID.
 func write(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
