@@ -160,7 +160,7 @@ func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
 	}
 	t.Parallel()
 	var out bytes.Buffer
-	_, err := run(program, 1, fleet.Settings{From: 7, To: 8, Nodes: depth.Of(64, 1024)}, &out)
+	_, err := run(program, 1, fleet.Settings{From: 20, To: 21, Nodes: depth.Of(64, 1024)}, &out)
 	require.NoError(t, err, out.String())
 }
 
