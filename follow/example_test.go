@@ -29,8 +29,8 @@ func Example() {
 	_, err = db.ExecContext(ctx, `
 		CREATE TABLE IF NOT EXISTS orders (id bigint PRIMARY KEY, item text NOT NULL);
 		CREATE TABLE IF NOT EXISTS outbox (id bigint PRIMARY KEY, event text NOT NULL);
-		CREATE TABLE IF NOT EXISTS outbox_cursor (id bigint NOT NULL);
-		INSERT INTO outbox_cursor SELECT 0 WHERE NOT EXISTS (SELECT FROM outbox_cursor)`)
+		CREATE TABLE IF NOT EXISTS outbox_cursor (one smallint PRIMARY KEY, id bigint NOT NULL);
+		INSERT INTO outbox_cursor VALUES (1, 0) ON CONFLICT DO NOTHING`)
 	check(err)
 	check(fence.Create(ctx, db))
 	check(lease.Init(ctx, store, snowflake.DefaultLayout()))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -210,6 +211,9 @@ type Queryer interface {
 // Call [lease.Lease.Hold] before the transaction's first ID, and the function that it returns after
 // the commit. Otherwise Check will often fail.
 //
+// HAZARD: a connection without a transaction, such as a *sql.Conn or GORM's without one. Check
+// cannot tell it from a transaction, and its lock ends with the statement.
+//
 // HAZARD: a savepoint. If Check runs after a savepoint that is rolled back, PostgreSQL releases its
 // lock, and the rows may be missed. So call Check outside of savepoints, and of a mapper's nested
 // transactions.
@@ -257,7 +261,7 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 		return fmt.Errorf("%w: table %q or column %q is not a name of up to 63 letters, digits and underscores", ErrInvalid, table, column)
 	}
 	base := f.name[strings.Index(f.name, ".")+1:]
-	name := base + "/" + column // no other fence and column have it
+	name := base + "/" + column // only a fence of another schema may have it, too
 	if len(name+"/update") > 63 {
 		return fmt.Errorf("%w: PostgreSQL would cut the trigger's name %s/update after 63 characters", ErrInvalid, name)
 	}
@@ -278,6 +282,11 @@ BEGIN
 		RAISE EXCEPTION 'a reader has passed the ID %', NEW.{column} USING ERRCODE = 'SNF01', HINT = 'Roll back, and try again with new IDs.';
 	END IF;
 	RETURN NULL;
+END $$`),
+		r.Replace(`DO $$ BEGIN
+	IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = '{table}'::regclass AND tgname IN ('{name}', '{name}/update') AND tgfoid <> '{function}'::regproc) THEN
+		RAISE EXCEPTION 'the trigger {name} is that of a fence in another schema';
+	END IF;
 END $$`),
 		r.Replace(`DROP TRIGGER IF EXISTS "{name}" ON {table}`),
 		r.Replace(`DROP TRIGGER IF EXISTS "{name}/update" ON {table}`),
@@ -301,13 +310,20 @@ func late(err error) error {
 // driver.
 func has(err error, code string) bool {
 	var e interface{ SQLState() string }
+	if err == nil {
+		return false
+	}
 	if errors.As(err, &e) && e.SQLState() == code {
 		return true
 	}
-	for ; err != nil; err = errors.Unwrap(err) {
-		if strings.HasPrefix(err.Error(), "Error "+code+" ") {
-			return true
-		}
+	if strings.HasPrefix(err.Error(), "Error "+code+" ") {
+		return true
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return has(e.Unwrap(), code)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), func(err error) bool { return has(err, code) })
 	}
 	return false
 }

@@ -113,7 +113,7 @@ func (f *Fence) raiseMark(ctx context.Context, tx *sql.Tx, after, to snowflake.I
 func (f *Fence) holders(ctx context.Context, tx *sql.Tx, of, some string) (open string, s *stall, err error) {
 	var pids string
 	err = tx.QueryRowContext(ctx, f.sql.holders, f.quote(of), some).Scan(&open, &pids)
-	return open, busy("processes", pids), err
+	return open, busy("processes", cmp.Or(pids, "none: the transaction is prepared, see pg_prepared_xacts")), err
 }
 
 // sleep waits, and returns ctx's error if ctx ends first.

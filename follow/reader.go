@@ -212,9 +212,8 @@ func (r *Reader) try(parent context.Context, look func(context.Context) (Span, e
 	r.silence = time.AfterFunc(patience, func() { cancel(errSilent) })
 	defer r.silence.Stop()
 	if !r.well && r.fence.dialect == MySQL {
-		var on bool
-		if r.db.QueryRowContext(ctx, `SELECT @@autocommit`).Scan(&on) == nil && !on {
-			return s, fmt.Errorf("%w: the connections have autocommit=0, so their statements read old snapshots", ErrInvalid)
+		if err := currentReads(ctx, r.db); err != nil {
+			return s, err
 		}
 	}
 	var there bool
@@ -230,6 +229,26 @@ func (r *Reader) try(parent context.Context, look func(context.Context) (Span, e
 		err = fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return s, err
+}
+
+// currentReads returns an error if a statement on a connection to MySQL would not see exactly what was
+// committed when it began. A setting that cannot be read is taken for MySQL's.
+func currentReads(ctx context.Context, db *sql.DB) error {
+	rows, err := db.QueryContext(ctx, `SHOW SESSION VARIABLES WHERE (Variable_name = 'autocommit' AND Value = 'OFF')
+	OR (Variable_name = 'completion_type' AND Value = 'CHAIN')
+	OR (Variable_name IN ('tx_isolation', 'transaction_isolation') AND Value = 'READ-UNCOMMITTED')`)
+	if err != nil {
+		return nil
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: the connections have %s=%s, so a statement reads what is older, or not committed", ErrInvalid, name, value)
+	}
+	return rows.Err()
 }
 
 // span returns the next span that q sees. Its ends are equal if there is none.
@@ -260,7 +279,15 @@ func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
 // raise raises the fence if there is something to read above it, and reports whether the primary
 // has a span.
 func (r *Reader) raise(ctx context.Context) (found bool, err error) {
-	reached, err := r.compare(r.fence.reach(ctx, r.db))
+	waits := func(s *stall) {
+		r.silence.Reset(patience)
+		r.fails(s)
+	}
+	reached, err := r.fence.reach(ctx, r.db)
+	if err == nil && reached < r.after { // a replica may show a raise before the primary does: ask in turn
+		reached, err = r.fence.raiseTo(ctx, r.db, r.after, r.after, waits)
+	}
+	reached, err = r.compare(reached, err)
 	if err != nil {
 		return false, err
 	}
@@ -286,16 +313,13 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 		return false, nil
 	case m.ID < first:
 		r.idle = r.o.Every
-		s := &stall{why: fmt.Sprintf("waiting for the watermark to pass %v", first), attrs: []any{"watermark", m.ID, "why", m.Why}}
+		s := &stall{why: "waiting for the watermark to pass the next row", attrs: []any{"row", first, "watermark", m.ID, "why", m.Why}}
 		if m.HeldBy == nil || r.o.Table == "" {
 			s.after = time.Minute
 		}
 		return false, s
 	}
-	_, err = r.compare(r.fence.raiseTo(ctx, r.db, r.after, m.ID, func(s *stall) {
-		r.silence.Reset(patience)
-		r.fails(s)
-	}))
+	_, err = r.compare(r.fence.raiseTo(ctx, r.db, r.after, m.ID, waits))
 	return err == nil, err
 }
 

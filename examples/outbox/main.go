@@ -37,7 +37,8 @@ func main() {
 	switch os.Args[2] {
 	case "init":
 		must(db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS outbox (id bigint PRIMARY KEY, event text NOT NULL);
-			CREATE TABLE IF NOT EXISTS outbox_cursor (id bigint NOT NULL); INSERT INTO outbox_cursor SELECT 0 WHERE NOT EXISTS (SELECT FROM outbox_cursor)`))
+			CREATE TABLE IF NOT EXISTS outbox_cursor (one smallint PRIMARY KEY, id bigint NOT NULL);
+			INSERT INTO outbox_cursor VALUES (1, 0) ON CONFLICT DO NOTHING`))
 		check(fence.Create(ctx, db))
 		check(lease.Init(ctx, store, snowflake.DefaultLayout()))
 	case "deliver": // prints the events of each span, and then stores the cursor

@@ -389,6 +389,26 @@ func TestTriggerFencesPartitions(t *testing.T) {
 	db.exec(t, fmt.Sprintf(`INSERT INTO parts VALUES (%d, 2)`, p.id(t)))
 }
 
+// The triggers of fences whose names differ by the schema alone do not replace each other unseen.
+func TestTriggerOfAnotherSchemasFenceStays(t *testing.T) {
+	t.Parallel()
+	db := dialects["PostgreSQL"](t)
+	prepare(t, db)
+	db.exec(t, `CREATE SCHEMA other`)
+	for i, schema := range []string{"", "other."} {
+		f, err := follow.NewFence(follow.PostgreSQL, schema+"outbox_fence")
+		require.NoError(t, err)
+		require.NoError(t, f.Create(t.Context(), db.DB))
+		for range 2 {
+			if err := f.Trigger(t.Context(), db.DB, "outbox", "id"); i > 0 {
+				require.ErrorContains(t, err, "outbox_fence/id is that of a fence in another schema")
+			} else {
+				require.NoError(t, err)
+			}
+		}
+	}
+}
+
 // Create may be called by every process at its start: also at once, and without rights once the fence is there.
 func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 	each(t, func(t *testing.T, db database, _ *follow.Fence) {

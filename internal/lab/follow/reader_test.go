@@ -371,18 +371,23 @@ func TestReaderRefusesAColumnThatIsNotThere(t *testing.T) {
 	})
 }
 
-// Without autocommit the rows of a span would be read in an older snapshot.
-func TestReaderRefusesConnectionsWithoutAutocommit(t *testing.T) {
+// With these settings a span could lack rows, or a row could be read that is never committed.
+func TestReaderRefusesConnectionsThatDoNotReadWhatIsCommitted(t *testing.T) {
 	t.Parallel()
 	db := dialects["MariaDB"](t)
 	f, p := prepare(t, db), leased(t)
-	db.exec(t, insert(p.id(t)))
-	r := follow.NewReader(p.store, servertest.Open(t, db.driver, db.dsn+"?autocommit=0"), f, 0, fast())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	_, err := r.Next(ctx)
-	require.ErrorIs(t, err, follow.ErrInvalid)
-	require.ErrorIs(t, r.Read(ctx, nil), follow.ErrInvalid)
+	id := p.id(t)
+	db.exec(t, insert(id))
+	for _, setting := range []string{"autocommit=0", "completion_type=1", "tx_isolation='READ-UNCOMMITTED'"} {
+		r := follow.NewReader(p.store, servertest.Open(t, db.driver, db.dsn+"?"+setting), f, 0, fast())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := r.Next(ctx)
+		require.ErrorIs(t, err, follow.ErrInvalid, setting)
+		require.ErrorContains(t, err, setting[:strings.Index(setting, "=")])
+		require.ErrorIs(t, r.Read(ctx, nil), follow.ErrInvalid, setting)
+	}
+	until(t, follow.NewReader(p.store, servertest.Open(t, db.driver, db.dsn+"?tx_isolation='READ-COMMITTED'"), f, 0, fast()), id)
 }
 
 // A reader that starts before the first writer waits for it.
@@ -528,7 +533,7 @@ func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	require.Equal(t, "slow", r.Mark().HeldBy.Owner)
 	require.Contains(t, r.Mark().Why, "open Hold")
 	require.Less(t, r.Mark().ID, id)
-	require.Contains(t, log.String(), fmt.Sprintf("to pass %v", id))
+	require.Contains(t, log.String(), fmt.Sprintf("row=%v", id))
 	require.NotContains(t, log.String(), "reading again")
 	done()
 	until(t, r, id)
@@ -559,7 +564,7 @@ func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 			defer cancel()
 			_, err = r.Next(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Equal(t, lines, strings.Count(log.String(), "to pass 9000000000000000000\""), log.String())
+			require.Equal(t, lines, strings.Count(log.String(), "row=9000000000000000000"), log.String())
 		}
 
 		// Without a table it says so if a holder keeps the watermark back.

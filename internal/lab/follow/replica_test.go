@@ -127,6 +127,54 @@ func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	}
 }
 
+// A synchronous replica shows a raise before the primary does. A reader of the replica takes this for no loss, and reads
+// nothing twice.
+func TestReplicaThatIsAheadOfThePrimary(t *testing.T) {
+	t.Parallel()
+	dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() })
+	db := database{servertest.Open(t, "pgx", dsn(addr)), follow.PostgreSQL, "pgx", dsn(addr)}
+	f, p, replica := prepare(t, db), leased(t), replicate(t, db)
+	id := p.id(t)
+	db.exec(t, insert(id))
+	replica.catchUp(t, db)
+	db.exec(t, `ALTER SYSTEM SET synchronous_standby_names = 'away'`)
+	db.exec(t, `SELECT pg_reload_conf()`)
+	servertest.Await(t, func() error { // the reload takes effect later
+		var names string
+		if err := db.QueryRow(`SHOW synchronous_standby_names`).Scan(&names); err != nil || names != "away" {
+			return fmt.Errorf("%q: %w", names, err)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go follow.NewReader(p.store, db.DB, f, 0, fast()).Next(ctx) // its commit waits
+	servertest.Await(t, func() error {
+		if at := replica.mark(t); at < id {
+			return fmt.Errorf("the replica's fence is at %v", at)
+		}
+		return nil
+	})
+	require.Less(t, db.mark(t), id)
+
+	o := fast()
+	o.Replica = replica.DB
+	r := follow.NewReader(p.store, db.DB, f, 0, o)
+	var got []snowflake.ID
+	read := func(ctx context.Context) error {
+		return r.Read(ctx, func(tx *sql.Tx, s follow.Span) error {
+			got = append(got, ids(t, tx, s)...)
+			return nil
+		})
+	}
+	require.NoError(t, read(t.Context()))
+	late, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	require.NotErrorIs(t, read(late), follow.ErrRewound)
+	require.Equal(t, []snowflake.ID{id}, got)
+}
+
 func testReplica(t *testing.T, db database, server *servertest.Process, replica *replica) {
 	f, p := prepare(t, db), leased(t)
 	replica.catchUp(t, db)
