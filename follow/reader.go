@@ -241,7 +241,7 @@ func currentReads(ctx context.Context, db *sql.DB) error {
 		return nil
 	}
 	defer rows.Close()
-	for rows.Next() {
+	if rows.Next() {
 		var name, value string
 		if err := rows.Scan(&name, &value); err != nil {
 			return err
