@@ -37,8 +37,13 @@ func (o *Options) clockSync() ClockSync {
 
 // checkSync refuses a clock that may be off by more than Options.MaxClockError.
 func (o *Options) checkSync() error {
-	if c := o.clockSync(); o.MaxClockError > 0 && !(c.Synchronized && c.MaxError <= o.MaxClockError) {
-		return fmt.Errorf("%w: it is %v, but MaxClockError is %v", ErrClockUnsynchronized, c, o.MaxClockError)
+	c := o.clockSync()
+	if o.MaxClockError == 0 || c.Synchronized && c.MaxError <= o.MaxClockError {
+		return nil
 	}
-	return nil
+	err := fmt.Errorf("%w: it is %v, but MaxClockError is %v", ErrClockUnsynchronized, c, o.MaxClockError)
+	if !c.Known {
+		err = fmt.Errorf("%w: %w", err, errors.ErrUnsupported) // it never will be
+	}
+	return err
 }

@@ -152,7 +152,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.BoolVar(&c.newStore, "new-store", false, "the store is known never to have been used: do not wait in case its entries were lost")
 	fs.DurationVar(&c.watermark, "watermark", 0, "how often to read the store's watermark, 1s or more, for the metric of its age and the header Snowflake-Watermark.\n0: only if a client asks for it (GET /watermark)")
 	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save what the watermark may rise to, such as 1s, while somebody reads it: the watermark lags by as much.\n0: three times in a window. At most a third of --window")
-	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "end at the start, with an error, if the kernel does not say that the clock is right to this, such as 100ms.\n0: start whatever it says")
+	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "wait at the start until the kernel says that the clock is right to this, such as 100ms.\n0: start whatever it says")
 	fs.StringVar(&c.vmClock, "vmclock", "", "`DEVICE` that tells if the machine was cloned; if it cannot be used, the server ends.\nEmpty: /dev/vmclock0, if it can be used. Linux only")
 	layout := layoutFlag(fs)
 	fs.StringVar(&c.policy, "policy", "wait:10ms", "what happens when the clock goes back: `wait:TIME|fail|clockseq|rewind:TICKS`")

@@ -528,7 +528,6 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	assert.Len(t, files, 1, "a worker ID was taken")
 	for given, says := range map[string]string{ // the lease refuses them
 		"--window 3s --floor-every 2s": "FloorEvery 2s is over 1s", "--vmclock /no/such": "VMClock: open /no/such", "--first 1024": "First 1024 is not within 0 to 1023", "--first 1000 --count 25": "25 worker IDs from 1000 on are not within 0 to 1023",
-		"--max-clock-error 1ns":                                   "MaxClockError is 1ns",
 		"--store postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz": "--store", // and the password is not shown
 	} {
 		var log bytes.Buffer
@@ -539,6 +538,12 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		assert.Contains(t, log.String(), says)
 		assert.NotContains(t, log.String(), "hunter2")
 	}
+	var log bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_ = command(ctx, []string{"--listen", "127.0.0.1:0", "--store", "file:" + dir, "--max-clock-error", "1ns"}, os.Getenv, &log, &log)
+	assert.Contains(t, log.String(), "MaxClockError is 1ns", "it waits until the clock is right")
+	assert.NotContains(t, log.String(), "worker ID acquired")
 }
 
 // The help names every flag with its variable.
