@@ -132,7 +132,7 @@ func (n *node) recover() {
 	}
 	switch {
 	case n.w.OneHost && n.id > 0:
-	case n.Stays:
+	case n.Stays, n.Spared:
 		n.machine.change(func(s *segment) { s.rate, s.asleep = million, false })
 	default:
 		n.machine.right(n.Offset / 4) // which is as good as a time daemon gets it
