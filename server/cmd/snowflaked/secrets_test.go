@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,10 +168,10 @@ func TestSecretsAreRotated(t *testing.T) {
 // gauge is a metric that the test can read.
 type gauge struct {
 	prometheus.Gauge
-	value float64
+	value atomic.Int64
 }
 
-func (g *gauge) Set(value float64) { g.value = value }
+func (g *gauge) Set(value float64) { g.value.Store(int64(value)) }
 
 // If the files are no good, the value stays until they are.
 func TestFilesThatAreNoGoodChangeNothing(t *testing.T) {
@@ -183,7 +184,7 @@ func TestFilesThatAreNoGoodChangeNothing(t *testing.T) {
 		for _, step := range []struct {
 			change func() error
 			want   string
-			bad    float64
+			bad    int64
 		}{
 			{func() error { return os.Rename(file, file+".old") }, "old-old-old-old-", 1},
 			{func() error { replace(t, file, "short"); return nil }, "old-old-old-old-", 1},
@@ -194,7 +195,7 @@ func TestFilesThatAreNoGoodChangeNothing(t *testing.T) {
 			time.Sleep(every)
 			synctest.Wait()
 			assert.Equal(t, step.want, get()[0].Secret)
-			assert.Equal(t, step.bad, bad.value)
+			assert.Equal(t, step.bad, bad.value.Load())
 		}
 	})
 }
