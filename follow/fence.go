@@ -38,7 +38,7 @@ var (
 
 	// ErrInvalid is matched by the error of [NewFence], [Fence.Check] and [Fence.Trigger] if an
 	// argument is not allowed, and of [Reader.Next] and [Reader.Read] on connections to MySQL that
-	// have autocommit off.
+	// have autocommit off, completion_type CHAIN or the isolation level READ UNCOMMITTED.
 	ErrInvalid = errors.New("follow: invalid argument")
 )
 

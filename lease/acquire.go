@@ -73,7 +73,13 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		}
 	}
 	l.directory, l.vm, l.begun = directory, vm, begun
-	if err := l.again(ctx, l.obtain); err != nil {
+	err = l.again(ctx, func(ctx context.Context) error {
+		if err := o.checkSync(); err != nil { // not when a lost worker ID is replaced: the process runs
+			return err
+		}
+		return l.obtain(ctx)
+	})
+	if err != nil {
 		l.cancel()
 		return nil, err
 	}
@@ -161,9 +167,6 @@ func mayMend(err error) bool {
 // obtain takes a worker ID, and waits until the clock has reached its window. If the worker
 // ID is lost meanwhile, obtain tries again. It frees what it took and does not use.
 func (l *Lease) obtain(ctx context.Context) error {
-	if err := l.o.checkSync(); err != nil {
-		return err
-	}
 	for {
 		if l.gaveBack != nil { // then the worker ID can be taken again
 			_ = nap(ctx, l.o.patience(), l.gaveBack)

@@ -167,6 +167,22 @@ type tells struct {
 
 func (s tells) Settings(context.Context) ([]string, error) { return s.unsafe, s.err }
 
+// MaxClockError is for a start: while nobody sets the clock, a lost worker ID is replaced all the same.
+func TestUnsynchronizedClockDoesNotKeepALostWorkerIDFromBeingReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kernelSays(t, ClockSync{Known: true, Synchronized: true})
+		m := newMemory()
+		l, err := Acquire(t.Context(), m, &Options{NewStore: true, MaxClockError: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		kernelSays(t, ClockSync{Known: true})
+		was := l.Worker()
+		m.take(was, "b")
+		time.Sleep(time.Minute)
+		require.NotEqual(t, was, l.Worker())
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
 func TestLeaseWarnsOfUnsafeSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
