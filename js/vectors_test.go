@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/jstest"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/jstest"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/opaque"
 	"github.com/seed-5394e6b1/snowflake/typed"

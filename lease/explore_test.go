@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 )
 
 // These files tell every story of a small world, and look for a story in which the invariants of
@@ -117,7 +117,7 @@ func (s *scope) layout() snowflake.Layout {
 	return snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: tick, TimeBits: 40, WorkerBits: bits, ClockSeqBits: s.seqBits, SequenceBits: 4}
 }
 
-// scopes are what go run ./internal/proof explores, the largest first. The ordinary test explores the first states of each.
+// scopes are what go run ./internal/lab/proof explores, the largest first. The ordinary test explores the first states of each.
 var scopes = []scope{
 	{name: "everything", workers: 2, seqBits: 1, processes: 2, held: true, ticks: 2, faults: 1, crashes: 1, pauses: 1, delays: 1, fails: 1, sets: 1, by: 2, losses: 1},
 	{name: "ahead", workers: 1, processes: 1, readers: 1, held: true, ahead: 2, ticks: 2, ids: 1, faults: 1, sets: 1, by: 3},

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
 // promtool runs Prometheus' own checker.
@@ -41,7 +41,7 @@ var served = regexp.MustCompile(`Name: +"(snowflake_(?:server|store)_[a-z_]+)"`)
 // serverMetrics returns the names of the server's metrics. Outside of a clone it returns nil.
 func serverMetrics(t *testing.T) (names []string) {
 	t.Helper()
-	for _, file := range []string{"../server/observe.go", "../server/watermark.go", "../server/cmd/snowflaked/workers.go", "../server/cmd/snowflaked/secrets.go"} {
+	for _, file := range []string{"../server/observe.go", "../server/watermark.go", "../cmd/snowflaked/workers.go", "../cmd/snowflaked/secrets.go"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil

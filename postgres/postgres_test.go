@@ -9,7 +9,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// docs/recipes holds it against PostgreSQL.
+// examples/recipes holds it against PostgreSQL.
 func TestArrayHasPostgreSQLSyntax(t *testing.T) {
 	for want, ids := range map[string][]snowflake.ID{
 		"{}":                        nil,

@@ -18,8 +18,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
 // reply is an answer of the HTTP half: an object for programs, and a text for people and shells who

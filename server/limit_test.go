@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/server"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/jstest"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/jstest"
 	"github.com/seed-5394e6b1/snowflake/server"
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )

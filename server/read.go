@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
 // layout returns the layout of a name or a spec. An empty text is the generator's.

@@ -14,7 +14,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
 // server is a running server, and its own SQL.

@@ -15,14 +15,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
 // program builds snowflaked once.
 var program = servertest.Shared(func(t testing.TB) string {
 	path := filepath.Join(servertest.Dir(t, ""), "snowflaked")
 	build := exec.Command("go", "build", "-o", path, ".")
-	build.Dir = filepath.Join("..", "..", "server", "cmd", "snowflaked")
+	build.Dir = filepath.Join("..", "..", "cmd", "snowflaked")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%v: %v\n%s", build, err, out)
 	return path

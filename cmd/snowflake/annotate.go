@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
 )
 
 // margin bounds the time of a plausible ID: at least this much after the epoch, and

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/audit"
-	"github.com/seed-5394e6b1/snowflake/internal/holding"
-	"github.com/seed-5394e6b1/snowflake/internal/input"
-	"github.com/seed-5394e6b1/snowflake/internal/strangers"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/holding"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 

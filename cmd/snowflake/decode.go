@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/input"
-	"github.com/seed-5394e6b1/snowflake/internal/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
 func decodeCommand(s *streams) *cobra.Command {

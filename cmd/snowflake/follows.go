@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/holding"
-	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/holding"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
 func followsCommand(s *streams) *cobra.Command {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-5394e6b1/snowflake/internal/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
 func identifyCommand(s *streams) *cobra.Command {

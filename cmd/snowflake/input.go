@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-5394e6b1/snowflake/internal/input"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
 // eachInput calls f with each file that args name, or with standard input for - or if there are none. It shows how

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 

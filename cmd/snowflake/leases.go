@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-5394e6b1/snowflake/internal/holding"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/holding"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 

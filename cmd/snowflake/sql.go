@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/sqltext"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 

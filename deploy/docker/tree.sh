@@ -3,6 +3,6 @@
 # that starts the server with this folder as its root.
 set -eu
 cd "$(dirname "$0")/../.."
-CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$1/snowflaked" ./server/cmd/snowflaked
+CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$1/snowflaked" ./cmd/snowflaked
 mkdir -p "$1/etc/ssl/certs"
 cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/" # for TLS to the store

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
-	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/install/installed"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/kubetest"
 )
 
 const manifests = "../../deploy/kubernetes/"

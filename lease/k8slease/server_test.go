@@ -13,9 +13,9 @@ import (
 	coordination "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/seed-5394e6b1/snowflake/internal/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
-	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/kubetest"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )

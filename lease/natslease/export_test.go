@@ -3,7 +3,7 @@ package natslease
 import (
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 )
 
 func init() {

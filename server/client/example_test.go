@@ -12,7 +12,7 @@ import (
 )
 
 func Example() {
-	// A server, as "go run ./server/cmd/snowflaked" is one.
+	// A server, as "go run ./cmd/snowflaked" is one.
 	gen, err := snowflake.New(7, nil)
 	if err != nil {
 		log.Fatal(err)

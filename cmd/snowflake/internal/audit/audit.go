@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
-	"github.com/seed-5394e6b1/snowflake/internal/strangers"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
 // Most is how many IDs an audit takes.

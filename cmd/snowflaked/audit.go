@@ -1,0 +1,322 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
+)
+
+const aboutAudit = `snowflaked audit finds IDs that nobody with a lease can have issued: of a program that has a worker ID of
+its own, of an old deployment, of a copied machine. Two holders of a worker ID have no instant in common, so
+an ID outside of all of their times shows such a program, also if nothing has come twice yet.
+
+It reads IDs from files or standard input, as "snowflake audit" does, or with --query from a database. Give
+it only IDs that were issued under this store. It reports how many strangers there are, when they were
+issued, and who had the worker ID before and after. Not judged, and counted apart, are IDs that are older
+than the history or than the first lease, that a holder with a local copy has not reported yet, and of
+worker IDs that are kept out of the leases (--worker).
+
+HAZARD: if the store was restored from a backup, or lost writes in a failover, it does not know who issued
+IDs in the time that it lost. Pass them over with --since.
+
+With --query it reads the rows in the order of their IDs, in batches, so that no statement takes long. The
+query returns IDs in one column of 64-bit numbers, on which there is an index. The report says up to which
+ID it has read: --from goes on after it. A row that was committed later and has a lower ID is not read
+then, so now and then read the whole table.
+
+  snowflaked audit --store redis://db --database postgres://app@db/orders --query 'SELECT id FROM orders' --since 2026-06-01
+
+With --follow it goes on with new rows until it is interrupted. It needs the fence of package follow, which
+the table's writers check, and the primary, because it raises the fence. A row below the fence is not
+read: let Fence.Trigger refuse it, or also read the whole table each night.
+
+  snowflaked audit --store redis://db --database postgres://app@db/orders --query 'SELECT id FROM orders' --follow orders_fence
+
+With --metrics-file the counts are metrics, too: alert on snowflake_audit_strangers > 0, and if
+snowflake_audit_completed_timestamp_seconds is over a day old or, with --follow, over ten minutes. With
+--follow they are written after each span of rows, and count from its start.
+
+The exit status is 1 if there are strangers or nothing to audit, or if the audit did not come to its end.
+
+usage:
+  snowflaked audit [--store URL] [--json] [FILE...]
+  snowflaked audit [--store URL] [--json] --database URL --query SQL [--from ID] [--follow FENCE]
+`
+
+// auditFlags are the flags of the command audit.
+type auditFlags struct {
+	store, database, query, from string
+	follow, metrics              string
+	every                        time.Duration
+	batch, listed                int
+	json                         bool
+	input                        input.Options
+	strangers                    func() (strangers.Options, error)
+}
+
+// auditReport is what the command prints as JSON.
+type auditReport struct {
+	Layout string       `json:"layout"`
+	UpTo   snowflake.ID `json:"upTo,omitzero"` // the last ID that --query has read
+	*strangers.Report
+}
+
+func auditIDs(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	var f auditFlags
+	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
+	store := storeFlag(fs, getenv)
+	fs.StringVar(&f.database, "database", "", "`URL` of the database of --query: postgres://HOST/DATABASE, mysql://HOST/DATABASE or sqlite:FILE.\nGive a URL with a password in the environment")
+	fs.StringVar(&f.query, "query", "", "`SQL` whose one column has the IDs, such as SELECT id FROM orders")
+	fs.StringVar(&f.from, "from", "", "go on after this `ID`, with --query")
+	fs.StringVar(&f.follow, "follow", "", "go on with new rows: the `NAME` of the fence that their writers check")
+	fs.DurationVar(&f.every, "every", 5*time.Second, "how often to look for new rows, with --follow")
+	fs.IntVar(&f.batch, "batch", 100_000, "how many rows to read in a statement")
+	fs.IntVar(&f.listed, "count", 20, "how many of each kind to list")
+	fs.StringVar(&f.input.Column, "column", "", "`NAME|N` of the column in CSV or a table: N counts from 1, if the columns have no names")
+	fs.StringVar(&f.input.Separator, "separator", "", "the `CHARACTER` between columns, or tab. Empty: the one that the first line has most")
+	fs.StringVar(&f.input.Field, "field", "", "the `NAME` of the field in JSON objects, one a line or in an array")
+	fs.StringVar(&f.metrics, "metrics-file", "", "`FILE` to replace by the counts as metrics, when the audit has come to its end or --follow to a span's: for the textfile\ncollector of Prometheus' node_exporter. Its name ends in .prom")
+	fs.BoolVar(&f.json, "json", false, "print JSON, for programs")
+	f.strangers = strangers.Flags(fs)
+	if err := parse(fs, aboutAudit, args, getenv, stdout); err != nil {
+		return err
+	}
+	f.store = *store
+	after, o, err := f.check(fs.NArg())
+	if err != nil {
+		return err
+	}
+	opening, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s, closeStore, err := openURL(opening, f.store)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	a, err := strangers.New(func() (*lease.History, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // what was read is also judged after a signal
+		defer cancel()
+		return lease.ReadHistory(ctx, s)
+	}, o)
+	if err != nil {
+		return err
+	}
+	shown := auditReport{Layout: a.Layout().String()}
+	var ended error
+	if f.query != "" {
+		shown.UpTo = max(after, a.First()-1)
+		ended = f.auditTable(ctx, s, a, &shown.UpTo, stderr)
+	} else {
+		ended = eachID(fs.Args(), f.input, a)
+	}
+	if shown.Report, err = a.Report(); err != nil {
+		return errors.Join(ended, err)
+	}
+	if ended == nil {
+		ended = f.writeMetrics(shown.Report)
+	}
+	return errors.Join(ended, f.write(stdout, shown))
+}
+
+// writeMetrics replaces the file of --metrics-file, if there is one. The collector never sees a
+// part of it.
+func (f *auditFlags) writeMetrics(r *strangers.Report) error {
+	if f.metrics == "" {
+		return nil
+	}
+	registry := prometheus.NewRegistry()
+	for _, m := range []struct {
+		name, help string
+		value      int64
+	}{
+		{"ids", "IDs that the last audit has compared with the leases.", int64(r.IDs)},
+		{"held_ids", "IDs of them that were issued by a holder of their worker ID.", int64(r.Held)},
+		{"strangers", "IDs of them that were issued without a lease, and IDs of another layout.", int64(r.Wrong())},
+		{"completed_timestamp_seconds", "When the last audit came to its end, in seconds since 1970.", time.Now().Unix()},
+	} {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "snowflake_audit_" + m.name, Help: m.help})
+		g.Set(float64(m.value))
+		registry.MustRegister(g)
+	}
+	return prometheus.WriteToTextfile(f.metrics, registry)
+}
+
+// readTime is for how long the store may take to list all of its history.
+const readTime = 5 * time.Minute
+
+// check refuses flags that do not fit each other.
+func (f *auditFlags) check(files int) (after snowflake.ID, o strangers.Options, err error) {
+	switch {
+	case (f.query == "") != (f.database == ""):
+		return 0, o, refused("--query and --database belong together: one of them is missing")
+	case f.query != "" && files > 0:
+		return 0, o, refused("the IDs are of files or of --query, and not of both")
+	case f.query == "" && f.from != "":
+		return 0, o, refused("--from is for --query")
+	case f.query == "" && f.follow != "":
+		return 0, o, refused("--follow is for --query")
+	}
+	if err := errors.Join(atLeast("every", f.every, 100*time.Millisecond), atLeast("batch", f.batch, 1), atLeast("count", f.listed, 1)); err != nil {
+		return 0, o, err
+	}
+	if f.from != "" {
+		if after, err = snowflake.ParseID(f.from); err != nil {
+			return 0, o, refused("--from: %w", err)
+		}
+	}
+	if o, err = f.strangers(); err != nil {
+		return 0, o, refused("--since: %w", err)
+	}
+	return after, o, nil
+}
+
+// write writes the report. Its error says what is wrong.
+func (f *auditFlags) write(out io.Writer, shown auditReport) (err error) {
+	if f.json {
+		err = json.NewEncoder(out).Encode(shown)
+	} else {
+		shown.Write(out, f.listed)
+		if shown.UpTo > 0 {
+			_, err = fmt.Fprintf(out, "\nread up to %v\n", shown.UpTo)
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case shown.Wrong() > 0:
+		return fmt.Errorf("%d IDs were issued without a lease", shown.Wrong())
+	case shown.IDs == 0 && f.query == "":
+		return errors.New("there is nothing to audit")
+	}
+	return nil
+}
+
+// eachID gives the IDs of files to a. A line without an ID is an error, and the lines after it are
+// read.
+func eachID(names []string, o input.Options, a *strangers.Audit) error {
+	if len(names) == 0 {
+		names = []string{"-"}
+	}
+	var bad error
+	ids := input.IDs{
+		Add: func(id snowflake.ID, _ int) error { return a.Add(id) },
+		Skip: func(why string, line int) {
+			if bad == nil {
+				bad = fmt.Errorf("line %d: %s", line, why)
+			}
+		},
+	}
+	for _, name := range names {
+		if err := readFile(name, o, &ids); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return errors.Join(ids.Finish(), bad)
+}
+
+func readFile(name string, o input.Options, ids *input.IDs) error {
+	in := os.Stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		in = file
+	}
+	return ids.Read(in, o)
+}
+
+// sayEvery is how often the command says how far it is.
+const sayEvery = 30 * time.Second
+
+// auditTable gives the IDs of --query to a. after becomes the last one.
+func (f *auditFlags) auditTable(ctx context.Context, s lease.Store, a *strangers.Audit, after *snowflake.ID, stderr io.Writer) error {
+	db, err := urllease.OpenDB(f.database)
+	if err != nil {
+		return refused("--database: %w", err)
+	}
+	defer db.Close()
+	if f.follow != "" {
+		err = f.followTable(ctx, s, db, a, after, stderr)
+	} else {
+		err = f.readTable(ctx, db, a, after, math.MaxInt64, stderr)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; go on with --from %v", err, *after)
+	}
+	return nil
+}
+
+// readTable gives the IDs of --query after after to a, up to upTo. after becomes the last one.
+func (f *auditFlags) readTable(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID, stderr io.Writer) error {
+	said, n := time.Now(), 0
+	for {
+		read, err := f.readBatch(ctx, db, a, after, upTo)
+		n += read
+		if err != nil || read < f.batch {
+			return err
+		}
+		if time.Since(said) > sayEvery {
+			said = time.Now()
+			fmt.Fprintf(stderr, "snowflaked audit: %d IDs, up to %v; strangers: %d\n", n, *after, a.Strangers())
+		}
+	}
+}
+
+// readBatch reads the next IDs after after, up to upTo.
+func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID) (n int, err error) {
+	rows, err := db.QueryContext(ctx, f.statement(*after))
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return 0, err
+	}
+	if is := strings.ToUpper(types[0].DatabaseTypeName()); strings.Contains(is, "CHAR") || strings.Contains(is, "TEXT") {
+		return 0, fmt.Errorf("the query's column has the type %s, and IDs are numbers: in MySQL, texts are compared as if they were rounded", is)
+	}
+	for from := *after; rows.Next(); {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return n, err
+		}
+		if snowflake.ID(id) <= from || snowflake.ID(id) < *after {
+			return n, fmt.Errorf("the database gives %d after %v: the query's column has no numbers", id, *after)
+		}
+		if snowflake.ID(id) > upTo {
+			break
+		}
+		if err := a.Add(snowflake.ID(id)); err != nil {
+			return n, err
+		}
+		*after = snowflake.ID(id)
+		n++
+	}
+	return n, rows.Err()
+}
+
+// statement returns the statement for the rows after an ID. The databases merge the query into it,
+// so it reads the index.
+func (f *auditFlags) statement(after snowflake.ID) string {
+	return fmt.Sprintf("WITH snowflake_audit (id) AS (%s\n) SELECT id FROM snowflake_audit WHERE id > %d ORDER BY id LIMIT %d",
+		strings.TrimRight(f.query, "; \t\r\n"), after, f.batch)
+}

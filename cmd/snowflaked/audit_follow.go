@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/follow"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// dialects are the databases of --follow, by the schemes of their URLs.
+var dialects = map[string]follow.Dialect{"postgres": follow.PostgreSQL, "postgresql": follow.PostgreSQL, "mysql": follow.MySQL, "mariadb": follow.MySQL, "sqlite": follow.SQLite}
+
+// followTable gives the IDs of --query to a, and goes on with new rows until ctx ends. After each
+// span it writes the metrics. If it has once begun, it goes on after errors.
+func (f *auditFlags) followTable(ctx context.Context, s lease.Store, db *sql.DB, a *strangers.Audit, after *snowflake.ID, stderr io.Writer) error {
+	scheme, _, _ := strings.Cut(f.database, ":")
+	fence, err := follow.NewFence(dialects[scheme], f.follow)
+	if err != nil {
+		return refused("--follow: %w", err)
+	}
+	r := follow.NewReader(s, db, fence, *after, &follow.Options{Every: f.every, Logger: slog.New(slog.NewTextHandler(stderr, nil))})
+	begun, said := false, 0
+	for upTo := *after; ; {
+		span, err := r.Next(ctx)
+		if err == nil {
+			upTo = max(upTo, span.UpTo) // it lies before after if the fence was set back, or if --from is not below it
+			said, err = f.judge(ctx, db, a, after, upTo, said, stderr)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, follow.ErrRewound): // rows that were read count once
+		case err != nil && !begun:
+			return err
+		case err != nil:
+			fmt.Fprintf(stderr, "snowflaked audit: %v; trying again\n", err)
+		default:
+			begun = true
+		}
+	}
+}
+
+// judge reads the rows of a span, judges their IDs, and returns how many were issued without a
+// lease. It says so if there are more than were said.
+func (f *auditFlags) judge(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID, said int, stderr io.Writer) (int, error) {
+	if err := f.readTable(ctx, db, a, after, upTo, stderr); err != nil {
+		return said, err
+	}
+	*after = upTo
+	r, err := a.Report()
+	if err != nil {
+		return said, err
+	}
+	if r.Wrong() > said {
+		fmt.Fprintf(stderr, "snowflaked audit: %d IDs were issued without a lease, up to %v\n", r.Wrong(), *after)
+	}
+	return r.Wrong(), f.writeMetrics(r)
+}

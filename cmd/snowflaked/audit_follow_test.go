@@ -1,0 +1,194 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/follow"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
+)
+
+// following is an audit that goes on with new rows, in the background.
+type following struct {
+	metrics   string // the file
+	out, errs bytes.Buffer
+	status    chan int
+	stop      context.CancelFunc
+}
+
+func followed(t *testing.T, args ...string) *following {
+	ctx, stop := context.WithCancel(t.Context())
+	f := &following{metrics: filepath.Join(t.TempDir(), "audit.prom"), status: make(chan int, 1), stop: stop}
+	args = append([]string{"audit", "--json", "--query", "SELECT id FROM orders", "--batch", "7", "--follow", "fence", "--every", "200ms", "--metrics-file", f.metrics}, args...)
+	go func() { f.status <- command(ctx, args, func(string) string { return "" }, &f.out, &f.errs) }()
+	return f
+}
+
+// await waits until the metrics are so.
+func (f *following) await(t *testing.T, ids, held, strangers int) {
+	t.Helper()
+	var text []byte
+	want := []string{fmt.Sprintf("\nsnowflake_audit_ids %d\n", ids), fmt.Sprintf("\nsnowflake_audit_held_ids %d\n", held), fmt.Sprintf("\nsnowflake_audit_strangers %d\n", strangers)}
+	require.Eventually(t, func() bool {
+		text, _ = os.ReadFile(f.metrics)
+		return bytes.Contains(text, []byte(want[0])) && bytes.Contains(text, []byte(want[1])) && bytes.Contains(text, []byte(want[2]))
+	}, patience, 20*time.Millisecond, "want %s", want)
+}
+
+// end ends the audit as Ctrl-C does.
+func (f *following) end(t *testing.T, status int) (r auditReport) {
+	t.Helper()
+	f.stop()
+	require.Equal(t, status, <-f.status, &f.errs)
+	require.NoError(t, json.Unmarshal(f.out.Bytes(), &r), &f.out)
+	return r
+}
+
+// Two holders write under a fence, which a trigger checks. One releases its worker ID, and another
+// takes it. The server, on which the leases are, too, is killed. Then a program writes that has no
+// lease.
+func TestAuditFollowsATable(t *testing.T) {
+	t.Parallel()
+	postgres := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+	addr, server := servertest.Postgres(t, "", answersSQL(postgres))
+	database := postgres(addr)
+	store := database + "&table=leases"
+	db, err := urllease.OpenDB(database)
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
+	require.NoError(t, err)
+	s, closeStore, err := urllease.Open(t.Context(), store)
+	require.NoError(t, err)
+	defer closeStore()
+	require.NoError(t, lease.Init(t.Context(), s, snowflake.DefaultLayout()))
+	fence, err := follow.NewFence(follow.PostgreSQL, "fence")
+	require.NoError(t, err)
+
+	f := followed(t, "--store", store, "--database", database)
+	require.Equal(t, exitFailure, <-f.status, "there is no fence yet")
+	assert.Contains(t, f.errs.String(), "go on with --from 0\n")
+	require.NoError(t, fence.Create(t.Context(), db))
+	require.NoError(t, fence.Trigger(t.Context(), db, "orders", "id"))
+
+	acquire := func(owner string) (*lease.Lease, func()) {
+		l, err := lease.Acquire(t.Context(), s, &lease.Options{Owner: owner, Window: 3 * time.Second, FloorEvery: 100 * time.Millisecond, First: 5, Count: 2,
+			Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Release(context.Background()) })
+		gen, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		return l, func() {
+			t.Helper()
+			write(t, db, gen, 30)
+		}
+	}
+	_, first := acquire("one")
+	two, second := acquire("two")
+	first()
+	second()
+	f = followed(t, "--store", store, "--database", database)
+	f.await(t, 60, 60, 0)
+	first()
+	require.NoError(t, two.Release(t.Context()))
+	_, third := acquire("three")
+	third()
+	f.await(t, 120, 120, 0)
+	server.Kill()
+	time.Sleep(time.Second) // the audit asks for new rows meanwhile
+	server.Restart()
+	first()
+	third()
+	f.await(t, 180, 180, 0)
+
+	rogue, err := snowflake.New(900, nil)
+	require.NoError(t, err)
+	write(t, db, rogue, 3)
+	first()
+	f.await(t, 213, 210, 3)
+	r := f.end(t, exitFailure)
+	assert.Equal(t, 210, r.Held)
+	assert.Equal(t, 3, strangers.Count(r.Strangers))
+	assert.Equal(t, 900, r.Strangers[0].Worker)
+	assert.Contains(t, f.errs.String(), "3 IDs were issued without a lease, up to ")
+
+	// It goes on where it was, or from a row that is above the fence.
+	first()
+	f = followed(t, "--store", store, "--database", database, "--from", r.UpTo.String())
+	f.await(t, 30, 30, 0)
+	f.end(t, exitOK)
+	first()
+	var newest string
+	require.NoError(t, db.QueryRow("SELECT MAX(id) FROM orders").Scan(&newest))
+	f = followed(t, "--store", store, "--database", database, "--from", newest)
+	first()
+	f.await(t, 30, 30, 0)
+	f.end(t, exitOK)
+}
+
+// On each kind of database it reads what is there, and goes on.
+func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
+	t.Parallel()
+	maria := func(addr string) string { return "mysql://root@" + addr + "/mysql" }
+	addr, _ := servertest.MariaDB(t, answersSQL(maria))
+	for database, dialect := range map[string]follow.Dialect{maria(addr): follow.MySQL, "sqlite:" + filepath.Join(t.TempDir(), "orders"): follow.SQLite} {
+		db, err := urllease.OpenDB(database)
+		require.NoError(t, err)
+		defer db.Close()
+		_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
+		require.NoError(t, err)
+		fence, err := follow.NewFence(dialect, "fence")
+		require.NoError(t, err)
+		require.NoError(t, fence.Create(t.Context(), db))
+		dir := t.TempDir()
+		l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "one", FloorEvery: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		defer l.Release(t.Context())
+		gen, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		insert(t, db, gen, 10)
+		f := followed(t, "--store", "file:"+dir, "--database", database)
+		f.await(t, 10, 10, 0)
+		require.NoError(t, follow.NewWriter(db, fence, l, gen).Do(t.Context(), func(tx *follow.Tx) error {
+			id, err := tx.NextID()
+			if err == nil {
+				_, err = tx.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d, 'x')", id))
+			}
+			return err
+		}))
+		f.await(t, 11, 11, 0)
+		f.end(t, exitOK)
+	}
+}
+
+// write inserts rows. If the fence has passed the ID of a row, or the server is away, the row gets
+// another ID.
+func write(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
+	t.Helper()
+	for range n {
+		await(t, "a row", func() bool {
+			id, err := gen.NextIDContext(t.Context())
+			if err == nil {
+				_, err = db.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d, 'x')", id))
+			}
+			return err == nil
+		})
+	}
+}

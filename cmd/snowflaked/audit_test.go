@@ -1,0 +1,289 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
+)
+
+// answersSQL returns a function that returns nil if a database answers.
+func answersSQL(url func(addr string) string) func(addr string) error {
+	return func(addr string) error {
+		db, err := urllease.OpenDB(url(addr))
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return db.PingContext(ctx)
+	}
+}
+
+// The store is on PostgreSQL or Redis, and the IDs are in PostgreSQL or MariaDB. Two generators
+// have no lease: one has a worker ID that was never leased, and one goes on with that of a holder
+// that has released it.
+func TestAuditFindsWhoHasNoLease(t *testing.T) {
+	t.Parallel()
+	postgres := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+	maria := func(addr string) string { return "mysql://root@" + addr + "/test" }
+	for name, start := range map[string]func(t *testing.T) (store, database string, wipe func()){
+		"PostgreSQL": func(t *testing.T) (string, string, func()) {
+			addr, _ := servertest.Postgres(t, "", answersSQL(postgres))
+			return postgres(addr) + "&table=leases", postgres(addr), func() {
+				db, err := urllease.OpenDB(postgres(addr))
+				require.NoError(t, err)
+				defer db.Close()
+				_, err = db.Exec("TRUNCATE leases")
+				require.NoError(t, err)
+			}
+		},
+		"Redis and MariaDB": func(t *testing.T) (string, string, func()) {
+			init := filepath.Join(servertest.Dir(t, "mysql"), "init.sql")
+			require.NoError(t, os.WriteFile(init, []byte("CREATE DATABASE IF NOT EXISTS test;\n"), 0o644))
+			db, _ := servertest.MariaDB(t, answersSQL(maria), "--init-file="+init)
+			addr, _ := servertest.Redis(t)
+			return "redis://" + addr, maria(db), func() {
+				client := redis.NewClient(&redis.Options{Addr: addr})
+				defer client.Close()
+				require.NoError(t, client.FlushAll(t.Context()).Err())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, database, wipe := start(t)
+			testAudit(t, made(t, store), database, wipe)
+		})
+	}
+}
+
+func testAudit(t *testing.T, store, database string, wipe func()) {
+	db, err := urllease.OpenDB(database)
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
+	require.NoError(t, err)
+	s, closeStore, err := urllease.Open(t.Context(), store)
+	require.NoError(t, err)
+	defer closeStore()
+	acquire := func(owner string) *lease.Lease {
+		l, err := lease.Acquire(t.Context(), s, &lease.Options{Owner: owner, Window: time.Second, First: 5, Count: 2, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Release(context.Background()) })
+		return l
+	}
+	leased := func(l *lease.Lease) func() {
+		gen, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		return func() { insert(t, db, gen, 50) }
+	}
+	one, two := acquire("one"), acquire("two")
+	first, second := leased(one), leased(two)
+	first()
+	second()
+	honest := 100
+	worker := two.Worker()
+	require.NoError(t, two.Release(t.Context()))
+
+	query := []string{"audit", "--store", store, "--database", database, "--query", "SELECT id FROM orders -- all;", "--batch", "7", "--json"}
+	ask := func(status int, args ...string) (r auditReport) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		require.Equal(t, status, command(t.Context(), append(query[:len(query):len(query)], args...), func(string) string { return "" }, &out, &errs), &errs)
+		require.NoError(t, json.Unmarshal(out.Bytes(), &r), &out)
+		return r
+	}
+	r := ask(exitOK)
+	assert.Equal(t, honest, r.Held)
+	assert.Empty(t, append(append(append(r.Strangers, r.Untold...), r.Forgotten...), r.Earlier...))
+	upTo := r.UpTo
+
+	// A batch reads the index from its first row on, and not all rows before or after it.
+	var plan strings.Builder
+	f := auditFlags{query: "SELECT id FROM orders", batch: 7}
+	steps, err := db.Query("EXPLAIN " + f.statement(upTo))
+	require.NoError(t, err)
+	names, err := steps.Columns()
+	require.NoError(t, err)
+	for steps.Next() {
+		cells := make([]any, len(names))
+		for i := range cells {
+			cells[i] = new(sql.NullString)
+		}
+		require.NoError(t, steps.Scan(cells...))
+		for _, cell := range cells {
+			fmt.Fprint(&plan, cell.(*sql.NullString).String, " ")
+		}
+	}
+	require.NoError(t, steps.Close())
+	assert.NotRegexp(t, "(?i)derived|CTE|Seq Scan", plan.String())
+	assert.Regexp(t, "range|Index", plan.String())
+
+	// MariaDB compares texts with numbers as if both were rounded, so rows would be passed over.
+	_, err = db.Exec("CREATE TABLE texts (id VARCHAR(20) PRIMARY KEY)")
+	require.NoError(t, err)
+	_, err = db.Exec("INSERT INTO texts VALUES ('90'), ('117919502066282496'), ('117919502066282497')")
+	require.NoError(t, err)
+	requireFails(t, "; go on with --from 0\n", "--store", store, "--database", database, "--query", "SELECT id FROM texts")
+
+	// Two programs without a lease. The audit finds what they issue at once.
+	for _, rogue := range []int{worker, 900} {
+		gen, err := snowflake.New(rogue, nil)
+		require.NoError(t, err)
+		insert(t, db, gen, 3)
+	}
+	time.Sleep(1500 * time.Millisecond) // a holding begins up to a window before its holder
+	third := leased(acquire("three"))   // has the worker ID of two
+	third()
+	first()
+	honest += 100
+	for _, from := range []string{"", fmt.Sprint(upTo)} {
+		r = ask(exitFailure, "--from", from)
+		require.Len(t, r.Strangers, 2)
+		assert.Equal(t, worker, r.Strangers[0].Worker)
+		assert.Equal(t, 3, r.Strangers[0].IDs)
+		require.NotNil(t, r.Strangers[0].Before)
+		assert.Equal(t, "two", r.Strangers[0].Before.Owner)
+		require.NotNil(t, r.Strangers[0].After)
+		assert.Equal(t, "three", r.Strangers[0].After.Owner)
+		assert.Equal(t, 900, r.Strangers[1].Worker)
+		assert.Nil(t, r.Strangers[1].Before)
+	}
+	assert.Equal(t, 100, r.Held)
+	assert.Equal(t, 3, ask(exitFailure, "--worker", "900").KeptOut[0].IDs)
+	assert.Equal(t, 100, ask(exitFailure, "--worker", fmt.Sprint(worker)).Leased[0].IDs)
+	assert.Equal(t, honest+6, ask(exitOK, "--since", "2094-01-01").Passed+honest+6)
+
+	prom := filepath.Join(t.TempDir(), "snowflake.prom")
+	ask(exitFailure, "--metrics-file", prom)
+	metrics, err := os.ReadFile(prom)
+	require.NoError(t, err)
+	assert.Contains(t, string(metrics), "\nsnowflake_audit_strangers 6\n")
+	assert.Contains(t, string(metrics), fmt.Sprintf("\nsnowflake_audit_ids %d\n", honest+6))
+	assert.Contains(t, string(metrics), "\nsnowflake_audit_completed_timestamp_seconds ")
+
+	// The same IDs from a file, in any order and form.
+	var text strings.Builder
+	rows, err := db.Query("SELECT id FROM orders ORDER BY id DESC")
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id snowflake.ID
+		require.NoError(t, rows.Scan(&id))
+		fmt.Fprintln(&text, id)
+	}
+	file := filepath.Join(t.TempDir(), "ids")
+	require.NoError(t, os.WriteFile(file, []byte("id\n"+text.String()), 0o600))
+	var out, errs bytes.Buffer
+	require.Equal(t, exitFailure, command(t.Context(), []string{"audit", "--store", store, file}, func(string) string { return "" }, &out, &errs))
+	assert.Contains(t, out.String(), fmt.Sprintf("%d of %d IDs were issued by a holder of their worker ID", honest, honest+6))
+	assert.Contains(t, out.String(), "WRONG: IDs that nobody with a lease can have issued: 6\n")
+	assert.Contains(t, out.String(), "    before them two (")
+	assert.Contains(t, errs.String(), "6 IDs were issued without a lease")
+
+	// After a loss of all entries, what is forgotten is said to be forgotten, and nobody is
+	// accused.
+	wipe()
+	await(t, "the holders put their records back", func() bool {
+		holders, err := lease.Holders(t.Context(), s)
+		return err != nil && len(holders) == 2
+	})
+	first()
+	r = ask(exitOK)
+	assert.Equal(t, honest+50, r.Held, "the record of three has the holding of two")
+	assert.Equal(t, 6, strangers.Count(r.Forgotten))
+}
+
+func insert(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
+	t.Helper()
+	for range n {
+		id, err := gen.NextIDContext(t.Context())
+		require.NoError(t, err)
+		_, err = db.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d, 'x')", id))
+		require.NoError(t, err)
+	}
+}
+
+// requireFails audits, and requires an error that says something.
+func requireFails(t *testing.T, says string, args ...string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	require.Equal(t, exitFailure, command(t.Context(), append([]string{"audit"}, args...), func(string) string { return "" }, &out, &errs))
+	require.Contains(t, errs.String(), says)
+}
+
+// In SQLite, texts in a column without a type are greater than all numbers: the first rows would be
+// read again and again.
+func TestAuditOfTextsEnds(t *testing.T) {
+	database := "sqlite:" + filepath.Join(t.TempDir(), "texts")
+	db, err := urllease.OpenDB(database)
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec("CREATE TABLE texts (id)")
+	require.NoError(t, err)
+	_, err = db.Exec("INSERT INTO texts VALUES ('5'), ('6')")
+	require.NoError(t, err)
+	for _, batch := range []string{"1", "2"} {
+		requireFails(t, "no numbers; go on with --from", "--store", made(t, "file:"+t.TempDir()), "--database", database, "--query", "SELECT id FROM texts", "--batch", batch)
+	}
+}
+
+// A program without a lease often has another layout, too.
+func TestAuditFindsIDsOfAnotherLayout(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, lease.Init(t.Context(), lease.File(dir), snowflake.JSSafeLayout()))
+	file := filepath.Join(dir, "ids")
+	require.NoError(t, os.WriteFile(file, []byte("117919502066282496\n"), 0o600))
+	requireFails(t, "1 IDs were issued without a lease", "--store", "file:"+dir, file)
+}
+
+func TestAuditRefuses(t *testing.T) {
+	store := made(t, "file:"+t.TempDir())
+	file := filepath.Join(t.TempDir(), "ids")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for args, says := range map[string]string{
+		"--query x":                                          "belong together",
+		"--database sqlite:x":                                "belong together",
+		"--query x --database sqlite:x " + file:              "and not of both",
+		"--from 5 " + file:                                   "--from is for --query",
+		"--query x --database sqlite:x --from y":             "--from:",
+		"--query x --database sqlite:x --batch 0":            "--batch",
+		"--since y " + file:                                  "--since:",
+		"--query x --database redis://x":                     "it names no database",
+		"--worker x " + file:                                 "--worker",
+		"--follow f " + file:                                 "--follow is for --query",
+		"--query x --database sqlite:x --follow f --every 0": "--every",
+		"--query x --database sqlite:x --follow f-g":         "--follow:",
+	} {
+		var out, errs bytes.Buffer
+		assert.Equal(t, exitUsage, command(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...), func(string) string { return "" }, &out, &errs), args)
+		assert.Contains(t, errs.String(), says)
+	}
+	for args, says := range map[string]string{file: "there is nothing to audit", file + "x": "no such file",
+		"--query x --database sqlite:" + file: "go on with --from"} {
+		var out, errs bytes.Buffer
+		assert.Equal(t, exitFailure, command(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...), func(string) string { return "" }, &out, &errs), args)
+		assert.Contains(t, errs.String(), says)
+	}
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/server"
+)
+
+// variable returns the environment variable of a flag.
+func variable(name string) string {
+	return "SNOWFLAKED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// parse sets the flags of a command: what the arguments do not say, the environment says. With
+// --help it writes the help.
+func parse(fs *pflag.FlagSet, about string, args []string, getenv func(string) string, stdout io.Writer) error {
+	fs.Usage = func() { help(fs, about, stdout) }
+	var err error
+	fs.VisitAll(func(f *pflag.Flag) {
+		if v := getenv(variable(f.Name)); v != "" && err == nil {
+			if e := f.Value.Set(v); e != nil {
+				err = fmt.Errorf("--%s: the environment variable %s=%q: %w%s", f.Name, variable(f.Name), v, e, wanted(f))
+			}
+		}
+	})
+	if e := fs.Parse(args); e != nil {
+		err = e
+	}
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		err = fmt.Errorf("--%s %q: %w%s", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap(), wanted(bad.GetFlag()))
+	}
+	if bad := (*pflag.NotExistError)(nil); errors.As(err, &bad) && len(bad.GetSpecifiedShortnames()) > 1 {
+		err = fmt.Errorf("there is no flag -%s: flags have two hyphens, as in --store", bad.GetSpecifiedShortnames())
+	}
+	if err == nil || errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	return refused("%w; --help explains the flags", err)
+}
+
+// wanted returns how the value of a flag is written, if it is a time.
+func wanted(f *pflag.Flag) string {
+	if f.Value.Type() == "duration" {
+		return ": want a time such as 10s"
+	}
+	return ""
+}
+
+// help writes all flags with their environment variables and defaults.
+func help(fs *pflag.FlagSet, about string, w io.Writer) {
+	fmt.Fprintf(w, "%s\nFlags, each with its environment variable:\n", about)
+	fs.VisitAll(func(f *pflag.Flag) {
+		value, text := pflag.UnquoteUsage(f)
+		fmt.Fprintf(w, "\n  --%s %s  (%s)\n", f.Name, value, variable(f.Name))
+		fmt.Fprintf(w, "      %s\n", strings.ReplaceAll(text, "\n", "\n      "))
+		if f.DefValue != "" {
+			fmt.Fprintf(w, "      default: %s\n", f.DefValue)
+		}
+	})
+}
+
+// stateDir returns the directory of the worker IDs by default: in the user's state directory.
+func stateDir(getenv func(string) string) string {
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // a relative one is to be ignored
+		return filepath.Join(dir, "snowflake")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "snowflake")
+}
+
+// storeFlag defines --store.
+func storeFlag(fs *pflag.FlagSet, getenv func(string) string) *string {
+	def := ""
+	if dir := stateDir(getenv); dir != "" {
+		def = "file:" + dir
+	}
+	return fs.String("store", def, "`URL` of the store of worker IDs: file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE,\n"+
+		"mysql://HOST/DATABASE, redis://HOST, etcd://HOST, zk://HOST, nats://HOST, kubernetes:NAMESPACE,\n"+
+		"s3://BUCKET/PREFIX or dynamodb://TABLE/STORE. A path that begins with / is a directory.\n"+
+		"Give a URL with a password in the environment: users of the host can see the flags.")
+}
+
+func layoutFlag(fs *pflag.FlagSet) *string {
+	return fs.String("layout", "default", "`NAME|SPEC` of the layout: a name such as twitter, or widths such as 41/10/12, with\n"+
+		"@EPOCH,TICK,worker-last if need be. \"snowflake help layout\" explains them")
+}
+
+// config is what the flags of the server say.
+type config struct {
+	listen, admin, hosts string
+	store, owner         string
+	window, drain, grace time.Duration
+	watermark, floor     time.Duration
+	maxClockError        time.Duration
+	vmClock              string
+	first, count         int
+	generator            snowflake.Options
+	server               server.Options
+	tokenFile            string
+	cert, key, clientCA  string
+	logFormat            string
+	accessLog, newStore  bool
+	maxConnections       int
+	layout, policy       string
+}
+
+const about = `snowflaked issues IDs to other processes, over HTTP and gRPC.
+
+usage:
+  snowflaked [flags]
+  snowflaked init [--store URL] [--layout NAME|SPEC]
+  snowflaked workers [--store URL] [--json]
+  snowflaked whois [--store URL] [--json] ID...
+  snowflaked audit [--store URL] [--json] [--database URL --query SQL | FILE...]
+  snowflaked watermark [--store URL] [--json]
+  snowflaked health [--ready]
+  snowflaked version
+`
+
+const defaultListen = "127.0.0.1:8080"
+
+// configure reads the flags of the server, and refuses what cannot work.
+func configure(args []string, getenv func(string) string, stdout io.Writer) (*config, error) {
+	c := new(config)
+	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
+	fs.StringVar(&c.listen, "listen", defaultListen, "`ADDRESS` to listen at, such as :8080 for all interfaces")
+	fs.StringVar(&c.hosts, "hosts", "", "`NAMES`, separated by commas, by which a proxy may call a server that listens on loopback, beside localhost")
+	fs.StringVar(&c.admin, "admin", "", "`ADDRESS` of /healthz, /readyz, /metrics and gRPC's health alone, without token and TLS, such as :8081:\nprobes are answered there when clients take all connections of --listen. Empty: none")
+	store := storeFlag(fs, getenv)
+	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\nEmpty: the host's name")
+	fs.StringVar(&c.server.Fleet, "fleet", "", "`NAME` of the servers that share the store, a label of the metrics: set it if one job has several fleets")
+	fs.IntVar(&c.first, "first", 0, "the first worker ID, a `NUMBER`, that this server may have; the others belong to somebody else, such as the function of\nsnowflake sql --generate")
+	fs.IntVar(&c.count, "count", 0, "how many worker IDs it may have from there on. 0: up to the layout's last one")
+	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("for how long IDs go on if the store is away. At most %v.\n0: the store's own, such as 3s with file: and 2m with s3:", lease.MaxWindow))
+	fs.BoolVar(&c.newStore, "new-store", false, "the store is known never to have been used: do not wait in case its entries were lost")
+	fs.DurationVar(&c.watermark, "watermark", 0, "how often to read the store's watermark, 1s or more, for the metric of its age and the header Snowflake-Watermark.\n0: only if a client asks for it (GET /watermark)")
+	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save what the watermark may rise to, such as 1s, while somebody reads it: the watermark lags by as much.\n0: three times in a window. At most a third of --window")
+	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "wait at the start until the kernel says that the clock is right to this, such as 100ms.\n0: start whatever it says")
+	fs.StringVar(&c.vmClock, "vmclock", "", "`DEVICE` that tells if the machine was cloned; if it cannot be used, the server ends.\nEmpty: /dev/vmclock0, if it can be used. Linux only")
+	layout := layoutFlag(fs)
+	fs.StringVar(&c.policy, "policy", "wait:10ms", "what happens when the clock goes back: `wait:TIME|fail|clockseq|rewind:TICKS`")
+	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
+	fs.IntVar(&c.generator.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
+	fs.BoolVar(&c.generator.RandomStart, "random-start", false, "start each tick's sequence at a random value")
+	fs.IntVar(&c.server.MaxIDs, "max-ids", 100_000, "how many IDs a call may ask for")
+	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "for how long a stream may last")
+	fs.IntVar(&c.server.MaxInFlight, "max-in-flight", 1024, "how much may be in flight: a request counts 1, and 1 more for each 1,024 IDs")
+	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of that one client's address may take; set it to --max-in-flight behind a proxy. 0: half")
+	fs.IntVar(&c.maxConnections, "max-connections", 20_000, "how many connections may be open, and at most 50 under \"ulimit -n\": more wait until one closes")
+	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second, "for how long a call may take, and a slow client to send or read")
+	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nA token has 16 characters or more. A client can have a name and a quota: TOKEN name=web ids-per-second=5000.\nOne second's IDs may come at once, and a call may ask for no more, unless burst=N follows. It is read again when it changes")
+	fs.StringVar(&c.cert, "tls-cert", "", "`FILE` of the certificate, in PEM. It is read again when it changes")
+	fs.StringVar(&c.key, "tls-key", "", "`FILE` of the certificate's key, in PEM. It is read again when it changes")
+	fs.StringVar(&c.clientCA, "tls-client-ca", "", "`FILE` of the authorities of clients' certificates, in PEM: a client needs a certificate.\nIt is read again when it changes")
+	fs.DurationVar(&c.drain, "drain", 2*time.Second, "for how long to go on serving after SIGTERM, until load balancers have noticed")
+	fs.DurationVar(&c.grace, "grace", 15*time.Second, "for how long requests may take to finish after that")
+	fs.StringVar(&c.logFormat, "log-format", "text", "`text|json` of the log on standard error")
+	fs.BoolVar(&c.accessLog, "access-log", true, "log each request")
+	if err := parse(fs, about, args, getenv, stdout); err != nil {
+		return nil, err
+	}
+	c.store, c.layout = *store, *layout
+	if fs.NArg() > 0 {
+		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, audit, watermark, health or version; --help explains them", fs.Arg(0))
+	}
+	return c, c.check()
+}
+
+// check refuses what cannot work, with the flag's name.
+func (c *config) check() error {
+	for name, addr := range map[string]string{"listen": c.listen, "admin": c.admin} {
+		if _, port, err := net.SplitHostPort(addr); (err != nil || port == "") && (name == "listen" || addr != "") {
+			return refused("--%s %q is not HOST:PORT, such as 127.0.0.1:8080", name, addr)
+		}
+	}
+	if err := cmp.Or(
+		atLeast("window", c.window, 0), atLeast("floor-every", c.floor, 0), atLeast("max-clock-error", c.maxClockError, 0),
+		atLeast("drain", c.drain, 0), atLeast("grace", c.grace, 0), atLeast("borrow-ahead", c.generator.BorrowAhead, 0),
+		atLeast("timeout", c.server.Timeout, time.Millisecond), atLeast("max-stream-time", c.server.MaxStreamTime, time.Millisecond),
+		atLeast("max-ids", c.server.MaxIDs, 1), atLeast("max-in-flight", c.server.MaxInFlight, 1), atLeast("max-connections", c.maxConnections, 1),
+	); err != nil {
+		return err
+	}
+	if c.watermark != 0 && c.watermark < time.Second {
+		return refused("--watermark %v is neither 0 nor %v or more", c.watermark, time.Second)
+	}
+	if c.logFormat != "text" && c.logFormat != "json" {
+		return refused("--log-format %q is neither text nor json", c.logFormat)
+	}
+	if (c.cert == "") != (c.key == "") {
+		return refused("--tls-cert and --tls-key belong together: one of them is missing")
+	}
+	if c.clientCA != "" && c.cert == "" {
+		return refused("--tls-client-ca needs --tls-cert and --tls-key")
+	}
+	if c.store == "" {
+		return refused("--store: there is no home directory, so name a store")
+	}
+	return c.try()
+}
+
+// atLeast refuses a value that is less.
+func atLeast[T int | time.Duration](flag string, value, least T) error {
+	if value < least {
+		return refused("--%s %v is under %v", flag, value, least)
+	}
+	return nil
+}
+
+// try makes a generator and a server of the options, which are thrown away: so that a wrong option
+// shows before a worker ID is taken.
+func (c *config) try() error {
+	l, err := texts.Layout(c.layout)
+	if err != nil {
+		return refused("--layout: %w", err)
+	}
+	c.generator.Layout = l
+	if c.generator.OnBackward, c.generator.RewindTicks, err = parsePolicy(c.policy); err != nil {
+		return refused("--policy: %w", err)
+	}
+	gen, err := snowflake.New(0, &c.generator)
+	if r := (*snowflake.FieldRangeError)(nil); errors.As(err, &r) {
+		return refused("--datacenter: %w", err)
+	}
+	if err != nil {
+		return refused("--layout, --policy, --borrow-ahead or --random-start: %w", err)
+	}
+	if _, err := server.New(gen, &c.server); err != nil {
+		return refused("--max-in-flight, --max-per-client, --max-ids: %w", err)
+	}
+	if c.window != 0 && c.window < max(time.Millisecond, l.Unit) {
+		return refused("--window %v is under %v", c.window, max(time.Millisecond, l.Unit))
+	}
+	return nil
+}
+
+// parsePolicy reads a policy for a clock that goes back.
+func parsePolicy(text string) (p snowflake.BackwardPolicy, ticks int, err error) {
+	name, value, has := strings.Cut(text, ":")
+	switch {
+	case name == "fail" && !has:
+		return snowflake.FailPolicy(), 0, nil
+	case name == "clockseq" && !has:
+		return snowflake.ClockSeqPolicy(), 0, nil
+	case name == "wait":
+		limit, err := time.ParseDuration(value)
+		if err == nil && limit >= 0 {
+			return snowflake.WaitPolicy(limit), 0, nil
+		}
+	case name == "rewind":
+		ticks, err := strconv.Atoi(value)
+		if err == nil && ticks > 0 {
+			return snowflake.RewindPolicy(), ticks, nil
+		}
+	}
+	return nil, 0, fmt.Errorf("%q is not wait:TIME (such as wait:10ms), fail, clockseq or rewind:TICKS (such as rewind:1000)", text)
+}

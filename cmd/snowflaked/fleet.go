@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed-5394e6b1/snowflake/internal/cli/holding"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+const aboutWorkers = `snowflaked workers lists the worker IDs of a store, one a line, below the layout that they are for.
+
+usage:
+  snowflaked workers [--store URL] [--json]
+
+` + holding.About
+
+const aboutWhois = `snowflaked whois says which process had an ID's worker ID at the time that the ID bears, one ID a
+line. The layout is that of the store's records. The exit status is 1 if nobody can have issued one of
+the IDs, or if its issuer was forgotten.
+
+From "from" to "to" nobody else could issue IDs with the worker ID. "from" may lie up to a window before
+the process began, because its clock may be set back.
+
+usage:
+  snowflaked whois [--store URL] [--json] ID...
+`
+
+const aboutWatermark = `snowflaked watermark prints an ID that no ID issued from now on under the store is at or below. If a
+holder keeps it back, the exit status is 1, and standard error says which; the ID is right all the same.
+
+usage:
+  snowflaked watermark [--store URL] [--json]
+`
+
+// askTime is for how long a store may take to answer.
+const askTime = 30 * time.Second
+
+// ask parses the flags of a command that asks a store, and opens the store.
+func ask(ctx context.Context, about string, args []string, getenv func(string) string, stdout io.Writer,
+	do func(ctx context.Context, store lease.Store, asJSON bool, args []string) error) error {
+	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
+	url := storeFlag(fs, getenv)
+	asJSON := fs.Bool("json", false, "print JSON, for programs")
+	if err := parse(fs, about, args, getenv, stdout); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	store, closeStore, err := openURL(ctx, *url)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	return do(ctx, store, *asJSON, fs.Args())
+}
+
+// noArgs refuses arguments beside flags.
+func noArgs(name string, args []string) error {
+	if len(args) > 0 {
+		return refused("%s takes no arguments beside flags, got %q", name, args[0])
+	}
+	return nil
+}
+
+func workers(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
+	return ask(ctx, aboutWorkers, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
+		if err := noArgs("workers", args); err != nil {
+			return err
+		}
+		return holding.WriteHolders(ctx, stdout, store, asJSON)
+	})
+}
+
+func watermark(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
+	return ask(ctx, aboutWatermark, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
+		if err := noArgs("watermark", args); err != nil {
+			return err
+		}
+		return holding.WriteWatermark(ctx, stdout, store, asJSON)
+	})
+}
+
+func whois(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
+	return ask(ctx, aboutWhois, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
+		if len(args) == 0 {
+			return refused("which ID? Write: snowflaked whois [--store URL] ID...")
+		}
+		ids, err := holding.ParseIDs(args)
+		if err != nil {
+			return usageError{err}
+		}
+		return holding.WriteIssuers(ctx, stdout, store, asJSON, ids)
+	})
+}

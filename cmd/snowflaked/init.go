@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
+)
+
+const aboutInit = `snowflaked init makes a store that has never been used, so that the first start does not wait for
+three minutes. Run it once, as a migration is run. If the store has an entry, it changes nothing.
+
+HAZARD: a store that was in use and has lost all of its entries looks new, and IDs may repeat. So do not run it at
+each start or deployment.
+
+usage:
+  snowflaked init [--store URL] [--layout NAME|SPEC]
+`
+
+// initialize is the command init.
+func initialize(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
+	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
+	url, layout := storeFlag(fs, getenv), layoutFlag(fs)
+	if err := parse(fs, aboutInit, args, getenv, stdout); err != nil {
+		return err
+	}
+	if err := noArgs("init", fs.Args()); err != nil {
+		return err
+	}
+	l, err := texts.Layout(*layout)
+	if err != nil {
+		return refused("--layout: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	store, closeStore, err := openURL(ctx, *url)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	said := "the store is made"
+	if err = lease.Init(ctx, store, l); errors.Is(err, lease.ErrInitialized) {
+		said, err = "nothing was changed: the store was made before", nil
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(stdout, "%s: %s, %v\n", urllease.Redact(*url), said, l)
+	}
+	return err
+}

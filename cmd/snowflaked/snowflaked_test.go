@@ -1,0 +1,577 @@
+//go:build unix && go1.25
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
+	"github.com/seed-5394e6b1/snowflake/server"
+	"github.com/seed-5394e6b1/snowflake/server/client"
+)
+
+// patience bounds the waits for what takes milliseconds on an idle machine.
+const patience = time.Minute
+
+// The test binary is the program, too. When that program is told to stop, it goes on serving until
+// its standard input ends, so that no test depends on the time that its clients take to notice.
+func TestMain(m *testing.M) {
+	every, countEvery = 50*time.Millisecond, 50*time.Millisecond
+	if os.Getenv("SNOWFLAKED_TEST_PROGRAM") != "" {
+		drain = func(time.Duration) { _, _ = io.Copy(io.Discard, os.Stdin) }
+		main()
+	}
+	depth.TempDirInMemory()
+	depth.AtOnce(8)
+	os.Exit(m.Run())
+}
+
+// instance is a process that serves.
+type instance struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	url  string
+	log  lockedBuffer
+	gone chan struct{} // closed at the end
+	err  error         // then
+}
+
+// lockedBuffer can be read while the process writes.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start starts an instance, on a free port unless args name one, and waits until it serves.
+func start(t *testing.T, env []string, args ...string) *instance {
+	t.Helper()
+	return startAs(t, nil, env, args...)
+}
+
+// startAs is start of a command that is changed first.
+func startAs(t *testing.T, change func(*exec.Cmd), env []string, args ...string) *instance {
+	t.Helper()
+	p := launch(t, change, env, args...)
+	p.url = "http://" + p.awaitLog("serving")["address"].(string)
+	return p
+}
+
+// launch starts an instance. Each line that it writes has to be JSON.
+func launch(t *testing.T, change func(*exec.Cmd), env []string, args ...string) *instance {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"--listen", "127.0.0.1:0", "--log-format", "json", "--access-log=false"}, args...)...)
+	cmd.Env = append(os.Environ(), append(env, "SNOWFLAKED_TEST_PROGRAM=1")...)
+	p := &instance{t: t, cmd: cmd, gone: make(chan struct{})}
+	p.cmd.Stderr = &p.log
+	if change != nil {
+		change(p.cmd)
+	}
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.gone)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.gone
+		for line := range strings.Lines(p.log.String()) {
+			assert.True(t, json.Valid([]byte(line)) || !strings.HasSuffix(line, "\n"), line) // a kill may cut a line
+		}
+		if t.Failed() {
+			t.Logf("the log of %s:\n%s", p.url, p.log.String())
+		}
+	})
+	return p
+}
+
+// logged returns the first entry of the log with a message.
+func (p *instance) logged(msg string) map[string]any {
+	for line := range strings.Lines(p.log.String()) {
+		var entry map[string]any
+		if json.Unmarshal([]byte(line), &entry) == nil && entry["msg"] == msg {
+			return entry
+		}
+	}
+	return nil
+}
+
+// awaitLog waits for an entry of the log with a message.
+func (p *instance) awaitLog(msg string) (entry map[string]any) {
+	p.t.Helper()
+	await(p.t, msg, func() bool {
+		gone := isClosed(p.gone) // before the last look
+		entry = p.logged(msg)
+		return entry != nil || gone
+	})
+	require.NotNil(p.t, entry, "it ended:\n%s", &p.log)
+	return entry
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits until a condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	require.Eventually(t, holds, patience, 20*time.Millisecond, what)
+}
+
+// ended waits for the end, with status 0.
+func (p *instance) ended() {
+	p.t.Helper()
+	await(p.t, "the end", func() bool { return isClosed(p.gone) })
+	assert.NoError(p.t, p.err)
+}
+
+func (p *instance) signal(s syscall.Signal) {
+	p.t.Helper()
+	assert.NoError(p.t, p.cmd.Process.Signal(s))
+}
+
+// load is clients that take IDs all the time, and notice an ID that comes twice.
+type load struct {
+	t    *testing.T
+	stop chan struct{}
+	once sync.Once
+	all  sync.WaitGroup
+	n    atomic.Int64
+	mu   sync.Mutex
+	ids  map[snowflake.ID]bool
+}
+
+// begin lets clients with buffers take IDs from some servers. None of their calls may fail.
+func begin(t *testing.T, clients int, urls ...string) *load {
+	l := &load{t: t, stop: make(chan struct{}), ids: map[snowflake.ID]bool{}}
+	for i := range clients {
+		i %= len(urls)
+		c, err := client.New(urls[i], &client.Options{Others: slices.Concat(urls[i+1:], urls[:i]), Batch: 50, MaxWait: patience, Timeout: time.Second, MaxAge: time.Second})
+		require.NoError(t, err)
+		for range 2 {
+			l.all.Go(func() { l.run(c) })
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Cleanup(l.end) // before the clients are closed, also if the test fails
+	return l
+}
+
+func (l *load) run(c *client.Client) {
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-time.After(time.Millisecond):
+		}
+		id, err := c.NextIDContext(context.Background())
+		l.mu.Lock()
+		assert.NoError(l.t, err)
+		assert.False(l.t, l.ids[id], "%v came twice", id)
+		l.ids[id] = true
+		l.mu.Unlock()
+		l.n.Add(1)
+	}
+}
+
+// more waits until the clients have taken n more IDs.
+func (l *load) more(n int64) {
+	l.t.Helper()
+	n += l.n.Load()
+	await(l.t, "more IDs", func() bool { return l.n.Load() >= n || l.t.Failed() })
+}
+
+// end ends the clients. Afterwards their calls may fail.
+func (l *load) end() {
+	l.once.Do(func() { close(l.stop) })
+	l.all.Wait()
+}
+
+// stores are what instances share in the tests.
+func stores(t *testing.T) map[string]string {
+	all := map[string]string{"sqlite": made(t, "sqlite:"+filepath.Join(t.TempDir(), "workers.db"))}
+	if depth.Full() {
+		all["file"] = "file:" + t.TempDir()
+		_, all["redis"] = startRedis(t)
+	}
+	return all
+}
+
+// made makes the store of a URL, and returns the URL. A program would wait for minutes first.
+func made(t *testing.T, url string) string {
+	t.Helper()
+	store, closeStore, err := urllease.Open(t.Context(), url)
+	require.NoError(t, err)
+	defer closeStore()
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Owner: "made"})
+	if err == nil {
+		err = l.Release(t.Context())
+	}
+	require.NoError(t, err)
+	return url
+}
+
+// startRedis starts a server that loses nothing when it is killed, and returns the URL of a store.
+func startRedis(t *testing.T) (server *servertest.Process, url string) {
+	t.Helper()
+	addr, server := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	return server, made(t, "redis://"+addr)
+}
+
+// Three instances share a store and nothing else. They are killed in turn under load: no ID comes
+// twice, and no client that knows all three sees an error.
+func TestKilledInstancesRepeatNoID(t *testing.T) {
+	t.Parallel()
+	for name, store := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var running []*instance
+			var urls []string
+			run := func(addr string) *instance {
+				return start(t, []string{"SNOWFLAKED_STORE=" + store}, "--window", "2s", "--listen", addr)
+			}
+			for range 3 {
+				running = append(running, run("127.0.0.1:0"))
+				urls = append(urls, running[len(running)-1].url)
+			}
+			l := begin(t, 4, urls...)
+			for i := range depth.Of(3, 12) {
+				l.more(300)
+				killed := running[i%3]
+				killed.signal(syscall.SIGKILL)
+				<-killed.gone
+				running[i%3] = run(strings.TrimPrefix(killed.url, "http://"))
+			}
+			l.more(300)
+			l.end()
+		})
+	}
+}
+
+// Plain requests, without any retry, go to one instance until /readyz of that instance says no, and
+// then to the other: SIGTERM loses no request.
+func TestSIGTERMLosesNoRequest(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			protocols := new(http.Protocols)
+			protocols.SetHTTP1(!http2)
+			protocols.SetUnencryptedHTTP2(http2)
+			testSIGTERM(t, protocols)
+		})
+	}
+}
+
+func testSIGTERM(t *testing.T, protocols *http.Protocols) {
+	store := "file:" + t.TempDir()
+	var drained io.Closer
+	a := startAs(t, func(cmd *exec.Cmd) {
+		var err error
+		drained, err = cmd.StdinPipe()
+		require.NoError(t, err)
+	}, nil, "--store", store, "--owner", "a")
+	next := start(t, []string{"SNOWFLAKED_STORE=" + store, "SNOWFLAKED_OWNER=b"})
+	var to atomic.Pointer[instance]
+	to.Store(a)
+	var n, after atomic.Int64
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	end := sync.OnceFunc(func() {
+		close(stop)
+		all.Wait()
+	})
+	defer end() // also if the test fails
+	for range 4 {
+		c := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+		all.Go(func() {
+			defer c.CloseIdleConnections()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				p := to.Load()
+				// A POST is not repeated by net/http.
+				resp, err := c.Post(p.url+"/snowflake.v1.SnowflakeService/Batch", "application/json", strings.NewReader(`{"n":10}`))
+				if err != nil || resp.StatusCode != http.StatusOK {
+					t.Errorf("a request is lost: %v, %v", resp, err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				n.Add(1)
+				if p == next {
+					after.Add(1)
+				}
+			}
+		})
+	}
+	answered := func(count *atomic.Int64, n int64) {
+		t.Helper()
+		await(t, "answers", func() bool { return count.Load() >= n || t.Failed() })
+	}
+	answered(&n, 200)
+	a.signal(syscall.SIGTERM)
+	await(t, "not ready", func() bool { status, _, _ := get(t, http.DefaultClient, a.url+"/readyz"); return status == 503 })
+	answered(&n, n.Load()+10) // it still serves
+	to.Store(next)
+	answered(&after, 100)
+	drained.Close()
+	a.ended()
+	end()
+	records, err := lease.Holders(t.Context(), lease.File(strings.TrimPrefix(store, "file:")))
+	require.NoError(t, err)
+	for _, r := range records {
+		assert.Equal(t, (r.Owner == "a"), r.State == lease.StateFree, "%s's worker ID %d is %s", r.Owner, r.Worker, r.State)
+	}
+	next.signal(syscall.SIGINT)
+	next.ended()
+}
+
+// silent is a listener to which nobody connects.
+type silent struct {
+	net.Listener
+	closed chan struct{}
+}
+
+func (l silent) Accept() (net.Conn, error) { <-l.closed; return nil, net.ErrClosed }
+func (l silent) Close() error              { close(l.closed); return nil }
+
+// After SIGTERM it serves for the time of --drain.
+func TestDrainTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		layout := snowflake.DefaultLayout()
+		layout.Epoch = 0 // before the fake time
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layout})
+		require.NoError(t, err)
+		s, err := server.New(gen, nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		l := silent{closed: make(chan struct{})}
+		time.AfterFunc(10*time.Second-1, func() {
+			select {
+			case <-l.closed:
+				t.Error("it takes no connections any more")
+			default:
+			}
+		})
+		c := &config{drain: 10 * time.Second, grace: time.Second}
+		begun := time.Now()
+		h, failed := serveMain(s, l, nil)
+		require.NoError(t, c.answer(ctx, s, h, failed))
+		assert.Equal(t, c.drain, time.Since(begun))
+	})
+}
+
+// get returns the status, body and header of an answer. The status is 0 if there is no answer.
+func get(t *testing.T, c *http.Client, url string, header ...string) (status int, body string, h http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	r.Header.Set("Accept", "text/plain")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		return 0, err.Error(), nil
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(b), resp.Header
+}
+
+// While the store is away longer than a window, the answers say so; afterwards it goes on by
+// itself, and clients that wait have seen nothing but a delay.
+func TestServerContinuesAfterStoreWasAway(t *testing.T) {
+	t.Parallel()
+	redis, url := startRedis(t)
+	p := start(t, nil, "--store", url, "--window", "1s")
+	l := begin(t, 2, p.url)
+	l.more(200)
+	redis.Kill()
+	var body string
+	var header http.Header
+	await(t, "no ID", func() bool {
+		var status int
+		status, body, header = get(t, http.DefaultClient, p.url+"/id", "Accept", "application/json")
+		return status == http.StatusServiceUnavailable
+	})
+	assert.Equal(t, "1", header.Get("Retry-After"))
+	assert.Contains(t, body, `"code":"unavailable"`)
+	assert.NotContains(t, body, "127.0.0.1")
+	status, body, _ := get(t, http.DefaultClient, p.url+"/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.NotContains(t, body, "127.0.0.1")
+	assert.Regexp(t, "127.0.0.1|the store did not answer", p.awaitLog("no ID could be issued")["error"], "the log does not say why")
+	assert.NotContains(t, p.log.String(), "driver")
+	status, _, _ = get(t, http.DefaultClient, p.url+"/healthz")
+	assert.Equal(t, http.StatusOK, status)
+	redis.Restart()
+	l.more(200)
+	l.end()
+	p.signal(syscall.SIGTERM)
+	p.ended()
+}
+
+// With nothing but a home directory, it starts; the fleet's commands read the same store.
+func TestServerRunsWithOnlyADirectory(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	p := start(t, []string{"XDG_STATE_HOME=", "HOME=" + home}, "--owner", "the first")
+	_, id, _ := get(t, http.DefaultClient, p.url+"/id")
+	id = strings.TrimSpace(id)
+	run := func(want int, args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		getenv := func(name string) string {
+			return map[string]string{"XDG_STATE_HOME": filepath.Join(home, ".local", "state")}[name]
+		}
+		assert.Equal(t, want, command(t.Context(), args, getenv, &out, &out), "%v:\n%s", args, &out)
+		return out.String()
+	}
+	assert.Regexp(t, `held .*"the first"`, run(exitOK, "workers"))
+	assert.Contains(t, run(exitOK, "whois", id), id+` owner="the first"`)
+	out := run(exitFailure, "whois", "--json", id, "5")
+	assert.Contains(t, out, `"owner":"the first"`)
+	assert.Contains(t, out, `"error":"`)
+	status, page, _ := get(t, http.DefaultClient, p.url+"/")
+	assert.Equal(t, 200, status)
+	assert.Contains(t, page, "<html")
+	p.signal(syscall.SIGTERM)
+	p.ended()
+	assert.Contains(t, run(exitOK, "workers", "--json"), `"state":"free"`)
+	assert.Equal(t, run(exitOK, "whois", "--json", id), run(exitOK, "whois", id, "--json"))
+	assert.Contains(t, run(exitOK, "workers", "--store", "file:"+t.TempDir()), "is it the right store?")
+	assert.Contains(t, run(exitUsage, "whois"), "which ID?")
+}
+
+func TestInvalidFlagsAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	taken, err := net.Listen("tcp", "127.0.0.1:0") // so that a wrong value is refused before the server listens
+	require.NoError(t, err)
+	defer taken.Close()
+	for given, says := range map[string]string{
+		"--listen nonsense": "--listen", "--listen localhost:": "--listen", "--admin nonsense": "--admin", "--store mongodb://x": "--store", "--layout nobody": "--layout",
+		"--layout 41/10/13": "--layout", "--policy wait": "--policy", "--policy wait:-1s": "--policy", "--policy clockseq": "--policy", "--policy rewind:0": "--policy",
+		"--window -1s": "--window", "--window 1ns": "--window", "--window soon": `--window "soon": time: invalid duration "soon": want a time such as 10s`, "--nonsense": "--help explains the flags", "-store x": "there is no flag -store: flags have two hyphens",
+		"--datacenter 1": "--datacenter", "--max-ids 0": "--max-ids", "--max-in-flight 5": "--max-in-flight", "--max-connections 0": "--max-connections",
+		"--max-stream-time 0s": "--max-stream-time", "--timeout 0s": "--timeout", "--drain -1s": "--drain", "--grace -1s": "--grace", "--log-format xml": "--log-format",
+		"--tls-cert x": "--tls-key", "--tls-client-ca x": "--tls-client-ca", "--tls-cert x --tls-key y": "--tls-cert", "--token-file /no/such": "--token-file",
+		"--token-file " + empty: "--token-file", "extra": `"extra"`, "--borrow-ahead -1s": "--borrow-ahead", "--watermark 999ms": "--watermark", "--watermark -1s": "--watermark",
+		"--floor-every -1s": "--floor-every", "--max-clock-error -1s": "--max-clock-error", "--max-clock-error 5": "such as 10s",
+		"SNOWFLAKED_TIMEOUT=10": `--timeout: the environment variable SNOWFLAKED_TIMEOUT="10": time: missing unit in duration "10": want a time such as 10s`, "SNOWFLAKED_LAYOUT=nobody": "--layout",
+	} {
+		args := slices.DeleteFunc(strings.Fields(given), func(word string) bool { return strings.HasPrefix(word, "SNOWFLAKED_") })
+		getenv := func(name string) string {
+			if v, ok := strings.CutPrefix(given, name+"="); ok {
+				return v
+			}
+			return map[string]string{"XDG_STATE_HOME": dir, "SNOWFLAKED_LISTEN": taken.Addr().String()}[name]
+		}
+		var out, log bytes.Buffer
+		assert.Equal(t, exitUsage, command(t.Context(), args, getenv, &out, &log), given)
+		assert.Contains(t, log.String(), says)
+		assert.Empty(t, out.String())
+	}
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, files, 1, "a worker ID was taken")
+	for given, says := range map[string]string{ // the lease refuses them
+		"--window 3s --floor-every 2s": "FloorEvery 2s is over 1s", "--vmclock /no/such": "VMClock: open /no/such", "--first 1024": "First 1024 is not within 0 to 1023", "--first 1000 --count 25": "25 worker IDs from 1000 on are not within 0 to 1023",
+		"--store postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz": "--store", // and the password is not shown
+	} {
+		var log bytes.Buffer
+		args := append([]string{"--listen", "127.0.0.1:0", "--store", "file:" + dir}, strings.Fields(given)...)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // if nothing is refused, it serves
+		defer cancel()
+		assert.NotEqual(t, exitOK, command(ctx, args, os.Getenv, &log, &log), given)
+		assert.Contains(t, log.String(), says)
+		assert.NotContains(t, log.String(), "hunter2")
+	}
+	var log bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_ = command(ctx, []string{"--listen", "127.0.0.1:0", "--store", "file:" + dir, "--max-clock-error", "1ns"}, os.Getenv, &log, &log)
+	assert.Contains(t, log.String(), "MaxClockError is 1ns", "it waits until the clock is right")
+	assert.NotContains(t, log.String(), "worker ID acquired")
+}
+
+// The help names every flag with its variable.
+func TestHelpIsComplete(t *testing.T) {
+	var out, log bytes.Buffer
+	require.Equal(t, exitOK, command(t.Context(), []string{"help"}, os.Getenv, &out, &log))
+	assert.Empty(t, log.String())
+	flags := regexp.MustCompile(`(?m)^  --(\S+) .* \((\w+)\)\n      \S`).FindAllStringSubmatch(out.String(), -1)
+	assert.Len(t, flags, 33)
+	for _, f := range flags {
+		assert.Equal(t, variable(f[1]), f[2])
+	}
+	for _, name := range []string{"workers", "whois", "watermark"} {
+		out.Reset()
+		assert.Equal(t, exitOK, command(t.Context(), []string{name, "-h"}, os.Getenv, &out, &log))
+		assert.Contains(t, out.String(), "SNOWFLAKED_STORE")
+	}
+}
+
+// A second server on the same address ends, and takes no worker ID.
+func TestAddressInUseIsReported(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	dir := filepath.Join(t.TempDir(), "workers")
+	var log bytes.Buffer
+	assert.Equal(t, exitFailure, command(t.Context(), []string{"--listen", l.Addr().String(), "--store", "file:" + dir}, os.Getenv, &log, &log))
+	assert.Contains(t, log.String(), "--listen")
+	_, err = os.Stat(dir)
+	assert.ErrorIs(t, err, os.ErrNotExist, "a worker ID was taken")
+}

@@ -1,0 +1,139 @@
+//go:build unix && go1.25
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// While it waits for a worker ID, the server answers probes and says what it waits for; afterwards
+// the same connections get IDs. The store is an empty Redis, a Redis that does not run, and one
+// that never answers.
+func TestServerAnswersWhileItWaits(t *testing.T) {
+	t.Parallel()
+	empty, _ := servertest.Redis(t)
+	full, _ := servertest.Redis(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	for store, says := range map[string]string{
+		"redis://" + empty: "the store is new, or has lost entries",
+		fmt.Sprint("redis://127.0.0.1:", servertest.Port(t)): "no worker ID could be acquired yet: connection refused",
+		"redis://" + full:                      "no worker ID could be acquired yet: the store answers with OOM",
+		"redis://" + silent.Addr().String():    "the store is asked|no worker ID could be acquired yet",
+		"etcd://u:p@" + silent.Addr().String(): "the store is asked|cannot be opened yet: the store does not answer in time",
+	} {
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			p := launch(t, nil, []string{"SNOWFLAKED_STORE=" + store}, "--admin", "127.0.0.1:0", "--window", "1s")
+			admin := "http://" + p.awaitLog("probes are answered")["address"].(string)
+			main := "http://" + p.awaitLog("taking a worker ID: if the store is away, or has no entries, it takes minutes; /readyz says what it waits for")["address"].(string)
+			for _, url := range []string{admin, main} {
+				status, text, _ := get(t, http.DefaultClient, url+"/healthz")
+				assert.Equal(t, 200, status, text)
+				await(t, says, func() bool {
+					status, text, _ = get(t, http.DefaultClient, url+"/readyz")
+					return strings.Contains(text, "waits for a worker ID, for ") && assert.ObjectsAreEqual(503, status) && matches(says, text)
+				})
+				assert.NotContains(t, text, "127.0.0.1")
+				_, text, _ = get(t, http.DefaultClient, url+"/metrics")
+				assert.Regexp(t, `\nsnowflake_server_waiting_seconds [0-9.e-]*[1-9]`, text)
+			}
+			status, text, header := get(t, http.DefaultClient, main+"/id")
+			assert.Equal(t, 503, status, text)
+			assert.Equal(t, "1", header.Get("Retry-After"))
+			assert.Nil(t, p.logged("serving"))
+			p.signal(sig)
+			p.ended()
+		}
+	}
+}
+
+func matches(any, text string) bool {
+	for part := range strings.SplitSeq(any, "|") {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// A store that hangs does not keep the program, which was told to stop, for longer than stopTime.
+func TestStopDoesNotWaitForAStoreThatHangs(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	hangs := make(chan struct{})
+	t.Cleanup(func() { close(hangs) })
+	failed := make(chan error, 1)
+	failed <- net.ErrClosed
+	c := settings(t, map[string]string{"SNOWFLAKED_STORE": "redis://" + silent.Addr().String()})
+	_, err = c.acquireUnless(t.Context(), failed, new(waiting))
+	assert.ErrorIs(t, err, net.ErrClosed)
+}
+
+// systemd is told when the program issues IDs, and that it stops.
+func TestSystemdIsTold(t *testing.T) {
+	t.Parallel()
+	for _, abstract := range []bool{false, true} {
+		name := filepath.Join(t.TempDir(), "notify")
+		if abstract {
+			name = "@" + name
+		}
+		socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+		require.NoError(t, err)
+		defer socket.Close()
+		told := func() string {
+			b := make([]byte, 4096)
+			_ = socket.SetReadDeadline(time.Now().Add(patience))
+			n, err := socket.Read(b)
+			require.NoError(t, err)
+			return string(b[:n])
+		}
+		p := start(t, []string{"NOTIFY_SOCKET=" + name}, "--store", "file:"+t.TempDir())
+		assert.Equal(t, "READY=1\nSTATUS=issues IDs", told())
+		p.signal(syscall.SIGTERM)
+		assert.Equal(t, "STOPPING=1", told())
+		p.ended()
+	}
+}
+
+// What is shown to everybody has the message, the wait and the kind of the error, and nothing that
+// may name users, databases or hosts.
+func TestWaitingShowsNoSecrets(t *testing.T) {
+	w := new(waiting)
+	log := slog.New(listening{slog.NewTextHandler(io.Discard, nil), w}).With("owner", "hidden")
+	log.Warn("lease: the store has no entries", "wait", 3*time.Minute, "error", "hidden", "next", "hidden")
+	log.Warn("another: hidden")
+	assert.Regexp(t, "^the store has no entries; it takes 3m0s from [-0-9T:]+Z on$", w.text())
+	for says, err := range map[string]error{
+		"the log says why": errors.New("hidden"),
+		"the store cannot answer now; the log says more": fmt.Errorf("%w: hidden", lease.ErrAway),
+		"all of them are held; the log says by whom":     fmt.Errorf("hidden: %w", &lease.ExhaustedError{}),
+		"the store refuses this client":                  fmt.Errorf("%w: hidden", lease.ErrRefused),
+		"the store's name does not resolve":              &net.DNSError{Name: "hidden"},
+		"connection refused":                             &net.OpError{Op: "dial", Net: "hidden", Err: syscall.ECONNREFUSED},
+		"the store answers with OOM":                     fmt.Errorf("%w: %w", errors.New("hidden"), errors.New("OOM hidden")),
+		"the store does not answer in time":              fmt.Errorf("hidden: %w", context.DeadlineExceeded),
+	} {
+		log.Warn("lease: no worker ID could be acquired yet", "error", err, "next", "hidden")
+		assert.Equal(t, "no worker ID could be acquired yet: "+says, w.text())
+	}
+}

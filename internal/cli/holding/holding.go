@@ -1,0 +1,174 @@
+// Package holding says who holds the worker IDs of a store, for the commands.
+package holding
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// About explains the columns of WriteHolders.
+const About = `  worker    the worker ID
+  state     held: its holder renews it
+            dead: not renewed for a window, so another process may take it
+            free: its holder has given it back
+            spent: it was used once, and will not be used again
+            lost: its record was lost; it is used again minutes later
+  until     IDs may have been issued up to this time, which advances while the
+            worker ID is held; the next holder begins there
+  clockSeq  the holder's clock sequence
+  pid       the process ID of the holder, or of the last holder
+  host      the host of that process
+  owner     the name that it gave itself
+`
+
+// WriteHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some
+// records cannot be read, it lists the others and returns the error.
+func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, asJSON bool) error {
+	holders, bad := lease.Holders(ctx, s)
+	switch {
+	case len(holders) == 0 && bad != nil:
+	case asJSON:
+		return errors.Join(json.NewEncoder(out).Encode(append([]lease.Holder{}, holders...)), bad) // [] if there are none
+	case len(holders) == 0:
+		fmt.Fprintln(out, "nobody has ever held a worker ID in this store: is it the right store?")
+	default:
+		table(out, holders)
+	}
+	return bad
+}
+
+// table writes a table of holders. All should have one layout. If they do not, it names the layout
+// whenever it changes.
+func table(out io.Writer, holders []lease.Holder) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	var l snowflake.Layout
+	for _, r := range holders {
+		if r.Layout != l {
+			l = r.Layout
+			fmt.Fprintf(w, "layout: %v\n", l)
+			fmt.Fprintln(w, "worker\tstate\tuntil\tclockSeq\tpid\thost\towner")
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Worker, r.State,
+			Moment(r.To), r.ClockSeq, r.PID, plain(r.Host), plain(r.Owner))
+	}
+}
+
+// ErrNobody is returned by WriteIssuers if nobody can have issued one of the IDs, or if its issuer
+// was forgotten.
+var ErrNobody = errors.New("one of the IDs has no known issuer")
+
+// issuer is the holder that issued an ID, as JSON. If the holder is not known, it says why.
+type issuer struct {
+	ID     snowflake.ID   `json:"id"`
+	Holder *lease.Holding `json:"holder,omitempty"`
+	Error  string         `json:"error,omitempty"`
+}
+
+// ParseIDs reads the IDs of a command line, in any form.
+func ParseIDs(args []string) ([]snowflake.ID, error) {
+	ids := make([]snowflake.ID, len(args))
+	for i, arg := range args {
+		readings, err := texts.IDs([]string{arg})
+		if err != nil {
+			return nil, err
+		}
+		ids[i] = readings[0].IDs[0]
+	}
+	return ids, nil
+}
+
+// WriteIssuers says of each ID who issued it, or why nobody can have, one ID a line.
+func WriteIssuers(ctx context.Context, out io.Writer, s lease.Store, asJSON bool, ids []snowflake.ID) error {
+	var nobody error
+	for _, id := range ids {
+		h, err := lease.Whois(ctx, s, id)
+		unknown := errors.Is(err, lease.ErrNeverIssued) || errors.Is(err, lease.ErrForgotten) || errors.Is(err, lease.ErrUntold)
+		if err != nil && !unknown {
+			return err
+		}
+		known := issuer{ID: id, Holder: &h}
+		line := fmt.Sprintf("%v owner=%s host=%s pid=%d worker=%d clockSeq=%d from=%s to=%s",
+			id, plain(h.Owner), plain(h.Host), h.PID, h.Worker, h.ClockSeq, Moment(h.From), Moment(h.To))
+		if unknown {
+			nobody = ErrNobody
+			known = issuer{ID: id, Error: err.Error()}
+			line = fmt.Sprintf("%v %v", id, err)
+		}
+		if asJSON {
+			err = json.NewEncoder(out).Encode(known)
+		} else {
+			_, err = fmt.Fprintln(out, line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nobody
+}
+
+// watermark has the JSON of the server's answer to GET /watermark.
+type watermark struct {
+	ID     snowflake.ID `json:"id"`
+	HeldBy *keeper      `json:"heldBy,omitempty"`
+}
+
+// keeper is who keeps a watermark back.
+type keeper struct {
+	Worker int    `json:"worker"`
+	Owner  string `json:"owner"`
+	Host   string `json:"host"`
+	PID    int    `json:"pid"`
+	Behind string `json:"behind"` // as protobuf writes durations
+	Why    string `json:"why"`
+}
+
+// ErrHeld is matched by the error of WriteWatermark if a holder keeps the watermark back.
+var ErrHeld = errors.New("the watermark is held back")
+
+// WriteWatermark writes the watermark of a store. If a holder keeps the watermark back, JSON names
+// the holder, and so does the error, which matches ErrHeld.
+func WriteWatermark(ctx context.Context, out io.Writer, s lease.Store, asJSON bool) error {
+	m, err := lease.Watermark(ctx, s)
+	if err != nil {
+		return err
+	}
+	shown := watermark{ID: m.ID}
+	if h := m.HeldBy; h != nil {
+		behind := time.Since(h.Layout.Decode(m.ID).Time).Round(time.Millisecond)
+		shown.HeldBy = &keeper{h.Worker, h.Owner, h.Host, h.PID, fmt.Sprintf("%.3fs", behind.Seconds()), m.Why}
+		err = fmt.Errorf("%w, by %v: %s: %v", ErrHeld, behind, m.Why, h)
+	}
+	if asJSON {
+		return errors.Join(json.NewEncoder(out).Encode(shown), err)
+	}
+	_, failed := fmt.Fprintln(out, m.ID)
+	return errors.Join(failed, err)
+}
+
+// Moment formats a time of an ID.
+func Moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Who names the process of a holding.
+func Who(h *lease.Holding) string {
+	return fmt.Sprintf("%s (%s, pid %d)", plain(h.Owner), plain(h.Host), h.PID)
+}
+
+// plain returns s, in quotes if it is not one plain word.
+func plain(s string) string {
+	if quoted := strconv.Quote(s); s == "" || strings.Contains(s, " ") || quoted[1:len(quoted)-1] != s {
+		return quoted
+	}
+	return s
+}

@@ -1,0 +1,91 @@
+package input
+
+import (
+	"io"
+	"strings"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+)
+
+// IDs reads the IDs of texts, in the form that most of the first words have.
+type IDs struct {
+	Add  func(id snowflake.ID, line int) error // takes an ID
+	Skip func(why string, line int)            // takes a line without one
+
+	Line    int      // the last one, counted through all texts
+	Form    string   // of the IDs
+	Headers []string // that were passed over
+	Nulls   int      // so were these
+
+	before int    // lines of the texts before
+	held   []Word // the first words, until the form is known
+	parse  func(string) (snowflake.ID, error)
+}
+
+// enough is how many words decide the form.
+const enough = 1000
+
+// Read reads a text.
+func (r *IDs) Read(in io.Reader, o Options) error {
+	r.before = r.Line
+	n, err := Read(in, o, r.take)
+	r.Nulls += n
+	return err
+}
+
+// Finish is called after the last text.
+func (r *IDs) Finish() error { return r.decide() }
+
+func (r *IDs) take(w Word) error {
+	w.Line += r.before
+	r.Line = w.Line
+	if r.parse != nil {
+		return r.add(w)
+	}
+	if r.held = append(r.held, w); len(r.held) < enough {
+		return nil
+	}
+	return r.decide()
+}
+
+// decide chooses the form, and adds the words that waited for it.
+func (r *IDs) decide() error {
+	if r.parse != nil {
+		return nil
+	}
+	var sample []string
+	for _, w := range r.held {
+		if w.Err == nil && (!w.First || len(r.held) == 1) { // the first may be a header
+			sample = append(sample, w.Text)
+		}
+	}
+	r.Form, r.parse = texts.Reader(sample)
+	for _, w := range r.held {
+		if err := r.add(w); err != nil {
+			return err
+		}
+	}
+	r.held = nil
+	return nil
+}
+
+// IsLetter reports whether a character is a letter of ASCII.
+func IsLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+func (r *IDs) add(w Word) error {
+	if w.Err != nil {
+		r.Skip(w.Err.Error(), w.Line)
+		return nil
+	}
+	id, err := r.parse(w.Text)
+	switch {
+	case err == nil:
+		return r.Add(id, w.Line)
+	case w.First && IsLetter(w.Text[0]):
+		r.Headers = append(r.Headers, w.Text)
+	default:
+		r.Skip(strings.TrimPrefix(err.Error(), "snowflake: "), w.Line)
+	}
+	return nil
+}

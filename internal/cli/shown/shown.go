@@ -1,0 +1,300 @@
+// Package shown has what the command and the service show alike, as JSON.
+package shown
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/layouts"
+)
+
+// Decoded is an ID taken apart.
+type Decoded struct {
+	ID     snowflake.ID `json:"id"`
+	Form   string       `json:"form"`   // how the ID was written
+	Layout string       `json:"layout"` // as Layout.String writes it
+	Parts  Parts        `json:"parts"`
+	Base32 string       `json:"base32"`
+	Base58 string       `json:"base58"`
+	Base62 string       `json:"base62"`
+}
+
+// Parts has the JSON of snowflake.Parts, also if the year has more than four digits.
+type Parts struct {
+	Time jsontime.Time `json:"time"` // instead of Parts.Time
+	snowflake.Parts
+}
+
+// Decode takes apart an ID that was written in a form.
+func Decode(id snowflake.ID, form string, l snowflake.Layout) Decoded {
+	p := l.Decode(id)
+	return Decoded{id, form, l.String(), Parts{jsontime.Time{Time: p.Time}, p}, id.Base32(), id.Base58(), id.Base62()}
+}
+
+// Layout describes a layout. A layout that is not in the table has no name, source and about.
+type Layout struct {
+	Name   string   `json:"name,omitempty"`
+	Also   []string `json:"also,omitempty"`
+	About  string   `json:"about,omitempty"`
+	Source string   `json:"source,omitempty"`
+	Text   string   `json:"layout"` // as Layout.String writes it
+	snowflake.Layout
+	Expires jsontime.Time `json:"expires"`
+}
+
+// Describe describes a layout.
+func Describe(k layouts.Known) Layout {
+	return Layout{k.Name, k.Also, k.About, k.Source, k.Layout.String(), k.Layout, jsontime.Time{Time: k.Layout.Expires()}}
+}
+
+// Guess is a layout that IDs may have. If it is ruled out, Not says why, and Share, Likely, First,
+// Last, Twins and Why are empty.
+type Guess struct {
+	Form   string        `json:"form"` // how the IDs are written
+	Name   string        `json:"name"`
+	Also   []string      `json:"also,omitempty"`
+	About  string        `json:"about"`
+	Layout string        `json:"layout"`
+	Share  float64       `json:"share"`
+	Likely bool          `json:"likely"`         // whether its times are probably right
+	First  jsontime.Time `json:"first,omitzero"` // the time of the first ID
+	Last   jsontime.Time `json:"last,omitzero"`
+	Twins  []string      `json:"twins,omitempty"` // the layouts that only the epoch, or a field below the time, tells from it
+	Why    []string      `json:"why,omitempty"`
+	Not    string        `json:"not,omitempty"`
+}
+
+// Guesses are all known layouts, the most likely layout first, and the IDs in each form that fits.
+// The shares of the guesses, OtherEpoch and None are 1 together.
+type Guesses struct {
+	Guesses    []Guess         `json:"guesses"`
+	OtherEpoch float64         `json:"otherEpoch"`      // how likely the IDs divide as those of a known layout, and count from another epoch
+	None       float64         `json:"none"`            // how likely they have none of the layouts
+	Notes      []string        `json:"notes,omitempty"` // what else there is to say about the IDs
+	Readings   []texts.Reading `json:"readings"`
+}
+
+// written is how much likelier the IDs of a layout are written in its own form than in decimal.
+const written = 1000
+
+// Identify guesses the layouts of IDs that texts are in one or more forms. If the IDs come from
+// URLs of a known site, there is no doubt.
+func Identify(readings []texts.Reading, now time.Time) Guesses {
+	g := Guesses{Guesses: []Guess{}, Readings: readings}
+	var sure []float64 // of each guess, layouts.Match.Sure
+	total := 0.0
+	for _, r := range readings {
+		found := layouts.Identify(r.IDs, now)
+		g.Notes = append(g.Notes, notes(r, found)...)
+		if k, ok := layouts.ByHost(r.Host); ok {
+			certain(&found, k.Name, r.Host)
+		}
+		// In whichever form they are read, numbers are as likely of no layout: that is the measure.
+		measure := 1 / max(found.None, 1e-300)
+		g.None += found.None * measure
+		g.OtherEpoch += found.OtherEpoch * measure
+		total += (found.None + found.OtherEpoch) * measure
+		for _, m := range found.Matches {
+			more := measure
+			if m.Form == r.Form {
+				more *= written
+			}
+			total += m.Share * more
+			sure = append(sure, m.Sure*more)
+			g.Guesses = append(g.Guesses, Guess{
+				Form: r.Form, Name: m.Name, Also: m.Also, About: m.About, Layout: m.Layout.String(), Share: m.Share * more,
+				First: jsontime.Time{Time: m.First}, Last: jsontime.Time{Time: m.Last}, Twins: m.Twins, Why: m.Why, Not: m.Not,
+			})
+		}
+	}
+	g.None /= total
+	g.OtherEpoch /= total
+	for i := range g.Guesses {
+		g.Guesses[i].Share /= total
+		g.Guesses[i].Likely = layouts.Match{Sure: sure[i] / total}.Likely()
+	}
+	slices.SortStableFunc(g.Guesses, func(a, b Guess) int { return cmp.Compare(b.Share, a.Share) })
+	return g
+}
+
+// notes says what else there is to say about IDs.
+func notes(r texts.Reading, found layouts.Ranking) (notes []string) {
+	if _, ok := layouts.ByHost(r.Host); r.Form == "URL" && !ok {
+		site := "the site " + r.Host
+		if r.Host == "" {
+			site = "a mixture of sites"
+		}
+		notes = append(notes, site+" is not known, so the URL does not decide")
+	}
+	if rounding, ok := texts.Rounded(slices.Values(r.IDs)); r.Form == "decimal" && ok {
+		notes = append(notes, rounding.String())
+	}
+	if len(found.Mixture) > 0 {
+		var parts []string
+		for _, p := range found.Mixture {
+			name := "of no known layout"
+			if p.IsKnown() {
+				name = "perhaps " + p.Best.Name
+			}
+			parts = append(parts, fmt.Sprintf("%d to %d (%s)", p.First, p.Last, name))
+		}
+		notes = append(notes, "this is probably a mixture; identify its parts one by one: "+strings.Join(parts, ", "))
+	}
+	return notes
+}
+
+// certain leaves the layout of a host alone, unless the IDs rule it out.
+func certain(found *layouts.Ranking, name, host string) {
+	at := slices.IndexFunc(found.Matches, func(m layouts.Match) bool { return m.Name == name && m.Not == "" })
+	if at < 0 {
+		return
+	}
+	found.OtherEpoch, found.None = 0, 0
+	for i := range found.Matches {
+		if m := &found.Matches[i]; i == at {
+			m.Share, m.Sure, m.Twins = 1, 1, nil
+			m.Why = slices.DeleteFunc(m.Why, ofTwins)
+			m.Why = append(m.Why, "the URL is of "+host)
+		} else if m.Not == "" {
+			*m = layouts.Match{Known: m.Known, Not: "the URL is of " + host}
+		}
+	}
+}
+
+// Epoch is a division of the bits, and the epoch with which an ID has a time that is known.
+type Epoch struct {
+	Spec  string        `json:"spec"` // as --layout reads it
+	Epoch jsontime.Time `json:"epoch"`
+	Known []string      `json:"known,omitempty"` // the layouts that have the division, perhaps with other fields below the time, and the epoch
+}
+
+// Epochs returns, for each division of the known layouts, the epoch with which an ID's time is one
+// of the span that begins at t. Of several epochs it takes the roundest. Epochs of known layouts
+// come first; there are none before 1970.
+func Epochs(id snowflake.ID, t time.Time, span time.Duration) (epochs []Epoch) {
+	type division struct {
+		unit time.Duration
+		bits uint8 // of the time
+	}
+	at := map[division]int{}
+	for _, k := range layouts.All() {
+		l := k.Layout
+		d := division{l.Unit, l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits}
+		last := t.Add(span - l.Decode(id).Time.Sub(l.Epoch.Time()))
+		first := last.Add(-span - l.Unit)
+		if l.Check(id) != nil || last.Before(snowflake.UnixEpoch.Time()) {
+			continue
+		}
+		i, ok := at[d]
+		if !ok {
+			l.Epoch = snowflake.EpochAt(roundest(first, last, last.Add(-span)))
+			i = len(epochs)
+			at[d] = i
+			epochs = append(epochs, Epoch{Spec: l.String(), Epoch: jsontime.Time{Time: l.Epoch.Time()}})
+		}
+		if e := k.Layout.Epoch.Time(); !e.Before(first) && !e.After(last) {
+			known := &epochs[i]
+			if known.Known == nil {
+				known.Spec, known.Epoch.Time = k.Layout.String(), e
+			}
+			known.Known = append(known.Known, k.Name)
+		}
+	}
+	slices.SortStableFunc(epochs, func(a, b Epoch) int { return cmp.Compare(min(1, len(b.Known)), min(1, len(a.Known))) })
+	return epochs
+}
+
+// roundest returns a whole day of a span, or else a whole hour, minute or second, or else a time.
+func roundest(first, last, otherwise time.Time) time.Time {
+	for _, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+		if t := last.Truncate(unit); !t.Before(first) {
+			return t
+		}
+	}
+	return otherwise.Truncate(time.Millisecond)
+}
+
+// ofTwins reports whether evidence only names twins.
+func ofTwins(why string) bool { return strings.HasPrefix(why, "only the ") }
+
+// Text writes at most n guesses for people to read, and which layouts are ruled out. About a single
+// ID it says words, because percentages would look measured.
+func (g Guesses) Text(n int) string {
+	var b strings.Builder
+	for _, note := range g.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	if g.None > 0.5 {
+		b.WriteString("probably of no known layout: another layout, a random number, or no ID\n")
+	}
+	one := g.oneOf()
+	if len(one) > 1 {
+		fmt.Fprintf(&b, "one of %s: only the epoch or the fields below the time tell them apart\n", strings.Join(one, ", "))
+	}
+	alone := !slices.ContainsFunc(g.Readings, func(r texts.Reading) bool { return len(r.IDs) > 1 })
+	say := func(share float64, likely bool, text string) {
+		word := fmt.Sprintf("%3.0f%%", 100*share)
+		switch {
+		case likely:
+			word = "likely"
+		case alone:
+			word = "possible"
+		}
+		fmt.Fprintf(&b, "%-8s  %s\n", word, text)
+	}
+	const least = 0.01
+	for _, g := range g.Guesses[:min(n, len(g.Guesses))] {
+		if g.Share < least {
+			break
+		}
+		name := strings.Join(append([]string{g.Name}, g.Also...), ", ")
+		if g.Form != "decimal" {
+			name += " (" + g.Form + ")"
+		}
+		why := g.Why
+		if len(one) > 1 { // the twins are named already
+			why = slices.DeleteFunc(slices.Clone(why), ofTwins)
+		}
+		say(g.Share, g.Likely, fmt.Sprintf("%s: %s\n          %s", name, g.About, strings.Join(why, "; ")))
+	}
+	if g.OtherEpoch >= least {
+		say(g.OtherEpoch, false, "one of the known shapes with another epoch: with --time, an ID's time, identify computes the epoch")
+	}
+	if g.None >= least {
+		say(g.None, false, "none of these")
+	}
+	for _, reason := range []struct{ not, why string }{
+		{"before there were", "the time would be too early"},
+		{"in the future", "the time would lie in the future"},
+		{"more bits", "there are too many bits"},
+	} {
+		var names []string
+		for _, g := range g.Guesses {
+			if strings.Contains(g.Not, reason.not) {
+				names = append(names, g.Name)
+			}
+		}
+		if len(names) > 0 {
+			slices.Sort(names)
+			fmt.Fprintf(&b, "not, because %s: %s\n", reason.why, strings.Join(slices.Compact(names), " "))
+		}
+	}
+	return b.String()
+}
+
+// oneOf names the first guess and its twins with their dates, if the twins are about as likely.
+func (g Guesses) oneOf() (names []string) {
+	first := g.Guesses[0]
+	for i, o := range g.Guesses {
+		if o.Form == first.Form && o.Share > first.Share/10 && (i == 0 || slices.Contains(first.Twins, o.Name)) {
+			names = append(names, fmt.Sprintf("%s (%s)", o.Name, o.Last.UTC().Format(time.DateOnly)))
+		}
+	}
+	return names
+}

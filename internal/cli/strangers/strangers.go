@@ -1,0 +1,292 @@
+// Package strangers compares many IDs with the leases of a store, and finds those that nobody who
+// had a lease can have issued.
+package strangers
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/jsontime"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Options are the settings of an audit.
+type Options struct {
+	KeptOut     []int     // worker IDs that are kept out of the leases, for a database's function or the like
+	Datacenters []int     // whose leases are in the store; needed if the layout has datacenters
+	Since       time.Time // earlier IDs are passed over
+}
+
+// Report is the result of an audit.
+type Report struct {
+	IDs       int      `json:"ids"`       // of the layout, with duplicates
+	Held      int      `json:"held"`      // issued by a holder of their worker ID
+	Strangers []Group  `json:"strangers"` // issued by nobody who had a lease
+	Untold    []Group  `json:"untold"`    // perhaps of a LocalCopy that has not reported yet
+	Forgotten []Group  `json:"forgotten"` // older than the history, or their records were lost
+	Earlier   []Group  `json:"earlier"`   // before the first lease that the store knows
+	KeptOut   []Group  `json:"keptOut"`   // of worker IDs that are kept out of the leases
+	Elsewhere []Group  `json:"elsewhere"` // of other datacenters
+	Foreign   int      `json:"foreign"`   // not of the layout, so issued by nobody who had a lease: not among IDs
+	Passed    int      `json:"passed"`    // before Options.Since: not among IDs
+	Leased    []Group  `json:"leased"`    // of worker IDs that are kept out, and were leased all the same: Before is the holder
+	Problems  []string `json:"problems"`  // what of the store cannot be read
+}
+
+// Wrong returns how many IDs there are that somebody issued without a lease.
+func (r *Report) Wrong() int { return Count(r.Strangers) + Count(r.Leased) + r.Foreign }
+
+// Count returns how many IDs are in groups.
+func Count(groups []Group) (n int) {
+	for _, g := range groups {
+		n += g.IDs
+	}
+	return n
+}
+
+// Group are IDs of one worker ID and clock sequence. Strangers of one group have the same holders
+// before and after them.
+type Group struct {
+	Worker     int            `json:"worker"`
+	ClockSeq   int            `json:"clockSeq"`
+	Datacenter int            `json:"datacenter"`
+	IDs        int            `json:"ids"`
+	First      snowflake.ID   `json:"first"` // the least
+	Last       snowflake.ID   `json:"last"`
+	From       jsontime.Time  `json:"from"` // the time of First
+	To         jsontime.Time  `json:"to"`
+	Before     *lease.Holding `json:"before,omitempty"`
+	After      *lease.Holding `json:"after,omitempty"`
+}
+
+// kind says what an ID is.
+type kind int
+
+const (
+	held kind = iota
+	stranger
+	untold
+	forgotten
+	early
+	keptOut
+	leased
+	elsewhere
+)
+
+// place is what the IDs of a group have in common.
+type place struct {
+	kind                         kind
+	worker, clockSeq, datacenter int
+	after                        time.Time // the beginning of the holding before; zero if there is none
+}
+
+// Audit takes IDs in any order.
+type Audit struct {
+	read    func() (*lease.History, error)
+	h       *lease.History
+	young   snowflake.ID // IDs from here on may have been issued after h was read
+	since   snowflake.ID
+	keptOut map[int]bool
+	here    map[int]bool // datacenters; nil: all
+	waiting []snowflake.ID
+	groups  map[place]*Group
+	r       Report
+}
+
+// New returns an audit. read reads the history of the store.
+//
+// An ID that nobody has issued as far as the audit knows may be younger than its knowledge. So it
+// waits until the history has been read again, and only then is a stranger. An ID that seems to be
+// of a holder's window waits, too, if the holder may have released it since.
+func New(read func() (*lease.History, error), o Options) (*Audit, error) {
+	a := &Audit{read: read, groups: map[place]*Group{}, keptOut: set(o.KeptOut)}
+	if err := a.readAgain(); err != nil {
+		return nil, err
+	}
+	l := a.h.Layout()
+	if l.DatacenterBits > 0 {
+		if len(o.Datacenters) == 0 {
+			return nil, fmt.Errorf("the layout %v has datacenters: say which of them have their leases in this store", l)
+		}
+		a.here = set(o.Datacenters)
+	}
+	if !o.Since.IsZero() {
+		first, _, err := l.Range(o.Since, o.Since)
+		if err != nil {
+			return nil, err
+		}
+		a.since = first
+	}
+	return a, nil
+}
+
+func set(all []int) map[int]bool {
+	is := map[int]bool{}
+	for _, n := range all {
+		is[n] = true
+	}
+	return is
+}
+
+// Layout returns the layout of the store.
+func (a *Audit) Layout() snowflake.Layout { return a.h.Layout() }
+
+// First returns the first ID that is not passed over.
+func (a *Audit) First() snowflake.ID { return a.since }
+
+func (a *Audit) readAgain() error {
+	now := time.Now()
+	h, err := a.read()
+	if h == nil {
+		return err
+	}
+	a.young, _, _ = h.Layout().Range(now, now) // if the clock is out of its range, all IDs wait
+	a.h, a.r.Problems = h, []string{}
+	if err != nil { // the rest was read
+		a.r.Problems = append(a.r.Problems, err.Error())
+	}
+	return nil
+}
+
+// mostWaiting is how many IDs wait until the history is read again.
+const mostWaiting = 1 << 20
+
+// Add takes an ID, which must have been issued before.
+func (a *Audit) Add(id snowflake.ID) error {
+	if id < a.since && id >= 0 {
+		a.r.Passed++
+		return nil
+	}
+	by, err := a.h.Whois(id)
+	if err == nil && id < a.young && a.here == nil && len(a.keptOut) == 0 {
+		a.r.IDs++
+		a.r.Held++
+		return nil
+	}
+	return a.lookAt(id, by, err)
+}
+
+// lookAt takes an ID that was perhaps not issued by its holder, or has none.
+func (a *Audit) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
+	if errors.Is(err, snowflake.ErrInvalidID) {
+		a.r.Foreign++
+		return nil
+	}
+	a.r.IDs++
+	if k := a.judge(id, by, err); k != stranger && (k != held || id < a.young) {
+		a.put(k, id)
+		return nil
+	}
+	if a.waiting = append(a.waiting, id); len(a.waiting) >= mostWaiting {
+		return a.Settle()
+	}
+	return nil
+}
+
+// judge says what an ID of the layout is, as far as the history was read.
+func (a *Audit) judge(id snowflake.ID, by *lease.Holding, err error) kind {
+	p := a.h.Layout().Decode(id)
+	switch {
+	case a.here != nil && !a.here[p.Datacenter]:
+		return elsewhere
+	case a.keptOut[p.Worker] && by != nil:
+		return leased
+	case a.keptOut[p.Worker]:
+		return keptOut
+	case err == nil:
+		return held
+	case errors.Is(err, lease.ErrForgotten):
+		return forgotten
+	case errors.Is(err, lease.ErrUntold):
+		return untold
+	case p.Time.Before(a.h.Begins()):
+		return early
+	}
+	return stranger
+}
+
+// Settle reads the history again if IDs wait for it.
+func (a *Audit) Settle() error {
+	if len(a.waiting) == 0 {
+		return nil
+	}
+	if err := a.readAgain(); err != nil {
+		return err
+	}
+	for _, id := range a.waiting {
+		by, err := a.h.Whois(id)
+		a.put(a.judge(id, by, err), id)
+	}
+	a.waiting = a.waiting[:0]
+	return nil
+}
+
+// put counts an ID in its group.
+func (a *Audit) put(k kind, id snowflake.ID) {
+	if k == held {
+		a.r.Held++
+		return
+	}
+	p := a.h.Layout().Decode(id)
+	at := place{kind: k, worker: p.Worker, clockSeq: p.ClockSeq, datacenter: p.Datacenter}
+	var before, after *lease.Holding
+	switch k {
+	case stranger:
+		if before, after = a.h.Around(id); before != nil {
+			at.after = before.From.UTC()
+		}
+	case leased:
+		before, _ = a.h.Whois(id)
+	}
+	g := a.groups[at]
+	if g == nil {
+		g = &Group{Worker: p.Worker, ClockSeq: p.ClockSeq, Datacenter: p.Datacenter, First: id, Last: id}
+		a.groups[at] = g
+	}
+	g.IDs++
+	g.First, g.Last = min(g.First, id), max(g.Last, id)
+	g.Before = before
+	if g.After == nil || after != nil && after.From.Before(g.After.From) {
+		g.After = after
+	}
+}
+
+// Strangers returns how many strangers were found up to now.
+func (a *Audit) Strangers() (n int) {
+	for at, g := range a.groups {
+		if at.kind == stranger {
+			n += g.IDs
+		}
+	}
+	return n
+}
+
+// Report returns what was found up to now.
+func (a *Audit) Report() (*Report, error) {
+	if err := a.Settle(); err != nil {
+		return nil, err
+	}
+	r := a.r
+	for k, groups := range map[kind]*[]Group{stranger: &r.Strangers, untold: &r.Untold, forgotten: &r.Forgotten, early: &r.Earlier,
+		keptOut: &r.KeptOut, leased: &r.Leased, elsewhere: &r.Elsewhere} {
+		*groups = a.sorted(k)
+	}
+	return &r, nil
+}
+
+func (a *Audit) sorted(k kind) []Group {
+	groups := []Group{} // [] in JSON
+	l := a.h.Layout()
+	for at, g := range a.groups {
+		if at.kind == k {
+			g.From.Time, g.To.Time = l.Decode(g.First).Time, l.Decode(g.Last).Time
+			groups = append(groups, *g)
+		}
+	}
+	slices.SortFunc(groups, func(a, b Group) int { return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.First, b.First)) })
+	return groups
+}

@@ -1,0 +1,90 @@
+package strangers
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/cli/holding"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+func moment(t time.Time) string { return holding.Moment(t) }
+
+func who(h *lease.Holding) string { return holding.Who(h) }
+
+// Write writes a report for people, and at most so many groups of each kind.
+func (r *Report) Write(out io.Writer, most int) {
+	fmt.Fprintf(out, "%d of %d IDs were issued by a holder of their worker ID\n", r.Held, r.IDs)
+	if n := Count(r.Strangers); n > 0 {
+		fmt.Fprintf(out, "\nWRONG: IDs that nobody with a lease can have issued: %d\n", n)
+		for _, g := range r.Strangers[:min(len(r.Strangers), most)] {
+			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s, from %d to %d\n", g.Worker, g.seq(), g.IDs, moment(g.From.Time), moment(g.To.Time), g.First, g.Last)
+			fmt.Fprintf(out, "    before them %s\n    after them %s\n", ended(g.Before), begun(g.After))
+		}
+		more(out, len(r.Strangers), most)
+		fmt.Fprintln(out, "  a program issues them without a lease: one with New and a number of its own, an old deployment, a copied machine.\n"+
+			"  If the store was restored from a backup, or lost writes in a failover, they may be of the time that it lost.")
+	}
+	if n := Count(r.Leased); n > 0 {
+		fmt.Fprintf(out, "\nWRONG: IDs of worker IDs that are said to be kept out of the leases, and were leased: %d\n", n)
+		for _, g := range r.Leased[:min(len(r.Leased), most)] {
+			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s; %s. IDs may repeat\n", g.Worker, g.seq(), g.IDs, moment(g.From.Time), moment(g.To.Time), ended(g.Before))
+		}
+		more(out, len(r.Leased), most)
+	}
+	if r.Foreign > 0 {
+		fmt.Fprintf(out, "\nWRONG: IDs that are not of the layout of the leases: %d\n", r.Foreign)
+	}
+	for _, of := range []struct {
+		what   string
+		groups []Group
+	}{
+		{"IDs of holders with a local copy that may not have reported to the store yet", r.Untold},
+		{"IDs whose issuers the history no longer has", r.Forgotten},
+		{"IDs before the first lease that the store knows", r.Earlier},
+		{"IDs of worker IDs that are kept out of the leases", r.KeptOut},
+		{"IDs of other datacenters", r.Elsewhere},
+	} {
+		if n := Count(of.groups); n > 0 {
+			fmt.Fprintf(out, "\nnot judged: %s: %d\n", of.what, n)
+		}
+		for _, g := range of.groups[:min(len(of.groups), most)] {
+			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s\n", g.Worker, g.seq(), g.IDs, moment(g.From.Time), moment(g.To.Time))
+		}
+		more(out, len(of.groups), most)
+	}
+	if r.Passed > 0 {
+		fmt.Fprintf(out, "\npassed over: earlier IDs (--since): %d\n", r.Passed)
+	}
+	for _, text := range r.Problems {
+		fmt.Fprintf(out, "\nnote: not all of the store can be read, and the IDs of these workers count as forgotten: %s\n", text)
+	}
+}
+
+func more(out io.Writer, n, most int) {
+	if n > most {
+		fmt.Fprintf(out, "  and %d more (-n)\n", n-most)
+	}
+}
+
+func (g Group) seq() string {
+	if g.ClockSeq == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", clock sequence %d", g.ClockSeq)
+}
+
+func ended(h *lease.Holding) string {
+	if h == nil {
+		return "nobody held it, as far as the store knows"
+	}
+	return fmt.Sprintf("%s held it, until %s", who(h), moment(h.To))
+}
+
+func begun(h *lease.Holding) string {
+	if h == nil {
+		return "nobody has held it"
+	}
+	return fmt.Sprintf("%s held it, from %s", who(h), moment(h.From))
+}

@@ -1,0 +1,263 @@
+//go:build unix
+
+package follow_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/follow"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+)
+
+// replica is a replica of a primary, and the SQL that its dialect has for it.
+type replica struct {
+	database
+	at, reached   string   // asks the primary where it is, and the replica whether it is there
+	pause, resume string   // what was received is applied later
+	part          []string // nothing more is received
+	promote       []string
+}
+
+// primaryArgs let a MariaDB server have replicas.
+var primaryArgs = []string{"--log-bin=log", "--server-id=1"}
+
+// replicate starts a replica of the server of primary, and opens the same database of it.
+func replicate(t testing.TB, primary database) *replica {
+	r := &replica{database: primary}
+	if primary.dialect == follow.PostgreSQL {
+		at := strings.Split(strings.Split(primary.dsn, "@")[1], "/")[0]
+		dsn := func(addr string) string { return strings.Replace(primary.dsn, at, addr, 1) }
+		addr, _ := servertest.PostgresStandby(t, at, func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() },
+			"-c", "max_connections=300", "-c", "max_prepared_transactions=20")
+		r.dsn = dsn(addr)
+		r.at, r.reached = `SELECT pg_current_wal_lsn()`, `SELECT pg_last_wal_replay_lsn() >= '%s'::pg_lsn`
+		r.pause, r.resume = `SELECT pg_wal_replay_pause()`, `SELECT pg_wal_replay_resume()`
+		r.part = []string{`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`}
+		r.promote = []string{`SELECT pg_promote()`}
+	} else {
+		ready := func(addr string) error { return servertest.Open(t, "mysql", "root@tcp("+addr+")/").Ping() }
+		addr, _ := servertest.MariaDB(t, ready, "--log-bin=log", "--server-id=2", "--read-only", "--slave-parallel-threads=4")
+		start, end := strings.Index(primary.dsn, "(")+1, strings.Index(primary.dsn, ")")
+		host, port, _ := strings.Cut(primary.dsn[start:end], ":")
+		server := servertest.Open(t, "mysql", "root@tcp("+addr+")/")
+		for _, s := range []string{
+			fmt.Sprintf(`CHANGE MASTER TO MASTER_HOST = '%s', MASTER_PORT = %s, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1`, host, port),
+			`START SLAVE`,
+		} {
+			_, err := server.Exec(s)
+			require.NoError(t, err)
+		}
+		r.dsn = primary.dsn[:start] + addr + primary.dsn[end:]
+		r.at, r.reached = `SELECT @@gtid_binlog_pos`, `SELECT MASTER_GTID_WAIT('%s', 0) = 0`
+		r.pause, r.resume = `STOP SLAVE SQL_THREAD`, `START SLAVE SQL_THREAD`
+		r.part = []string{`STOP SLAVE IO_THREAD`}
+		r.promote = []string{`STOP SLAVE`, `RESET SLAVE ALL`, `SET GLOBAL read_only = 0`}
+	}
+	r.DB = servertest.Open(t, r.driver, r.dsn)
+	return r
+}
+
+// catchUp waits until the replica has what the primary has now.
+func (r *replica) catchUp(t testing.TB, primary database) {
+	t.Helper()
+	var at string
+	require.NoError(t, primary.QueryRow(r.at).Scan(&at))
+	servertest.Await(t, func() error {
+		var there bool
+		err := r.QueryRow(fmt.Sprintf(r.reached, at)).Scan(&there)
+		if err == nil && !there {
+			err = errors.New("the replica lags")
+		}
+		return err
+	})
+}
+
+// pauseNowAndThen lets the replica lag, until ctx ends.
+func (r *replica) pauseNowAndThen(t testing.TB, ctx context.Context) {
+	defer r.Exec(r.resume)
+	for paused := false; ctx.Err() == nil; paused = !paused {
+		statement := r.pause
+		if paused {
+			statement = r.resume
+		}
+		_, err := r.Exec(statement)
+		assert.NoError(t, err)
+		select {
+		case <-time.After(rand.N(trialWindow)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// A replica that lags shows no span before it shows every row of it. If it is promoted without the last commits, the
+// reader says so and goes on from its fence: no row is missed.
+func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
+	starts := map[string]func(t *testing.T) (primary database, server *servertest.Process){
+		"PostgreSQL": func(t *testing.T) (database, *servertest.Process) {
+			dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+			addr, p := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() }, "-c", "max_connections=200")
+			return database{servertest.Open(t, "pgx", dsn(addr)), follow.PostgreSQL, "pgx", dsn(addr)}, p
+		},
+		"MariaDB": func(t *testing.T) (database, *servertest.Process) {
+			dsn := func(addr string) string { return "root@tcp(" + addr + ")/" }
+			addr, p := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() }, primaryArgs...)
+			_, err := servertest.Open(t, "mysql", dsn(addr)).Exec(`CREATE DATABASE shop`)
+			require.NoError(t, err)
+			return database{servertest.Open(t, "mysql", dsn(addr)+"shop"), follow.MySQL, "mysql", dsn(addr) + "shop"}, p
+		},
+	}
+	for name, start := range starts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, server := start(t)
+			testReplica(t, db, server, replicate(t, db))
+		})
+	}
+}
+
+// A synchronous replica shows a raise before the primary does. A reader of the replica takes this for no loss, and reads
+// nothing twice.
+func TestReplicaThatIsAheadOfThePrimary(t *testing.T) {
+	t.Parallel()
+	dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() })
+	db := database{servertest.Open(t, "pgx", dsn(addr)), follow.PostgreSQL, "pgx", dsn(addr)}
+	f, p, replica := prepare(t, db), leased(t), replicate(t, db)
+	id := p.id(t)
+	db.exec(t, insert(id))
+	replica.catchUp(t, db)
+	db.exec(t, `ALTER SYSTEM SET synchronous_standby_names = 'away'`)
+	db.exec(t, `SELECT pg_reload_conf()`)
+	servertest.Await(t, func() error { // the reload takes effect later
+		var names string
+		if err := db.QueryRow(`SHOW synchronous_standby_names`).Scan(&names); err != nil || names != "away" {
+			return fmt.Errorf("%q: %w", names, err)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go follow.NewReader(p.store, db.DB, f, 0, fast()).Next(ctx) // its commit waits
+	servertest.Await(t, func() error {
+		if at := replica.mark(t); at < id {
+			return fmt.Errorf("the replica's fence is at %v", at)
+		}
+		return nil
+	})
+	require.Less(t, db.mark(t), id)
+
+	o := fast()
+	o.Replica = replica.DB
+	r := follow.NewReader(p.store, db.DB, f, 0, o)
+	var got []snowflake.ID
+	read := func(ctx context.Context) error {
+		return r.Read(ctx, func(tx *sql.Tx, s follow.Span) error {
+			got = append(got, ids(t, tx, s)...)
+			return nil
+		})
+	}
+	require.NoError(t, read(t.Context()))
+	late, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	require.NotErrorIs(t, read(late), follow.ErrRewound)
+	require.Equal(t, []snowflake.ID{id}, got)
+}
+
+func testReplica(t *testing.T, db database, server *servertest.Process, replica *replica) {
+	f, p := prepare(t, db), leased(t)
+	replica.catchUp(t, db)
+	var log buffer
+	o := fast()
+	o.Replica, o.Logger = replica.DB, slog.New(slog.NewTextHandler(&log, nil))
+	r := follow.NewReader(p.store, db.DB, f, 0, o)
+	var cursor snowflake.ID
+	read := func(ctx context.Context) (got []snowflake.ID, err error) {
+		return got, r.Read(ctx, func(tx *sql.Tx, s follow.Span) error {
+			got, cursor = ids(t, tx, s), s.UpTo
+			return nil
+		})
+	}
+	id := p.id(t)
+	db.exec(t, insert(id))
+	got, err := read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []snowflake.ID{id}, got)
+
+	first, second := p.id(t), p.id(t)
+	db.exec(t, insert(second))
+	replica.catchUp(t, db) // it has the second row without the first
+	replica.exec(t, replica.pause)
+	db.exec(t, insert(first))
+	until(t, follow.NewReader(p.store, db.DB, f, cursor, fast()), second) // the primary's fence is above them
+	require.ErrorContains(t, untilLogged(t, read, &log, "waiting for the replica"), "waiting for the replica")
+	replica.exec(t, replica.resume)
+	got, err = read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []snowflake.ID{first, second}, got)
+	require.Contains(t, log.String(), "reading again")
+
+	// The replica serves rows while the primary is away.
+	id = p.id(t)
+	db.exec(t, insert(id))
+	until(t, follow.NewReader(p.store, db.DB, f, cursor, fast()), id)
+	replica.catchUp(t, db)
+	server.Kill()
+	got, err = read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []snowflake.ID{id}, got)
+	server.Restart()
+
+	// The primary commits what the replica does not get.
+	for _, s := range replica.part {
+		replica.exec(t, s)
+	}
+	if db.dialect == follow.PostgreSQL { // the reload takes effect later
+		var sender int
+		servertest.Await(t, func() error {
+			if err := db.QueryRow(`SELECT pid FROM pg_stat_replication`).Scan(&sender); err != sql.ErrNoRows {
+				return errors.New("the replica still receives")
+			}
+			return nil
+		})
+	}
+	inFlight, lost := p.id(t), p.id(t)
+	servertest.Await(t, func() error { // the pool has connections of before
+		_, err := db.Exec(insert(lost))
+		return err
+	})
+	r = follow.NewReader(p.store, db.DB, f, cursor, fast())
+	got, err = read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []snowflake.ID{lost}, got)
+	server.Kill()
+	for _, s := range replica.promote {
+		replica.exec(t, s)
+	}
+	tx, err := replica.Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec(insert(inFlight)) // its writer tries again
+	require.NoError(t, err)
+	require.NoError(t, f.Check(t.Context(), tx, inFlight))
+	require.NoError(t, tx.Commit())
+	r = follow.NewReader(p.store, replica.DB, f, cursor, fast())
+	_, err = read(t.Context())
+	require.ErrorIs(t, err, follow.ErrRewound)
+	got, err = read(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, got)
+	got, err = read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []snowflake.ID{inFlight}, got)
+}

@@ -1,0 +1,160 @@
+//go:build unix
+
+package generate_test
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+)
+
+// both returns how many IDs are in a and in b.
+func both(a, b []snowflake.ID) (n int) {
+	for _, id := range a {
+		if slices.Contains(b, id) {
+			n++
+		}
+	}
+	return n
+}
+
+// setAbove runs the statements at the head of the script that set the state above an ID.
+func (f function) setAbove(t testing.TB, id snowflake.ID) {
+	t.Helper()
+	script, err := f.Script()
+	require.NoError(t, err)
+	statements := script[strings.Index(script, "--   BEGIN;"):strings.Index(script, "--   COMMIT;")]
+	for range 2 { // the second time it changes nothing
+		f.exec(t, strings.NewReplacer("--   ", "", "THE_ID", fmt.Sprint(id)).Replace(statements)+"COMMIT")
+	}
+}
+
+// at returns the same functions on another server, or in another database.
+func (f function) at(t testing.TB, url string) function {
+	f.DB = servertest.Open(t, "pgx", url)
+	return f
+}
+
+// HAZARD: a replica that is promoted and has not received the primary's last commits repeats IDs
+// that clients have seen if the clock is behind, too. With another worker ID, or with the state
+// above every ID, it does not.
+func TestPromotionThatLosesCommits(t *testing.T) {
+	t.Parallel()
+	primary := start(t, "-c", "synchronous_commit=local")
+	f := install(t, primary, snowflake.DefaultLayout()).withClock(t)
+	f.fixed(t, time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC))
+	f.must(t, 10)
+	addr, p := servertest.PostgresStandby(t, primary.addr, answers(t), "-c", "max_connections=200")
+	replica := f.at(t, server{addr: addr, database: f.database}.url("owner", f.path))
+	var at string
+	require.NoError(t, f.QueryRow(`SELECT pg_current_wal_insert_lsn()::text`).Scan(&at))
+	servertest.Await(t, func() error {
+		var there bool
+		if err := replica.QueryRow(`SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn`, at).Scan(&there); err != nil || !there {
+			return fmt.Errorf("the replica is behind: %v", err)
+		}
+		return nil
+	})
+	p.Kill()
+	seen := f.must(t, 100)
+	primary.Kill()
+	p.Restart()
+	replica.exec(t, `SELECT pg_promote()`)
+	got := replica.must(t, 100)
+	require.Positive(t, both(seen, got), "nothing repeats: what is the remedy for?")
+	t.Logf("%d of 100 IDs repeat", both(seen, got))
+
+	replica.setAbove(t, seen[99])
+	require.Zero(t, both(seen, replica.must(t, 100)))
+	other := replica
+	other.Worker = 6
+	other.run(t)
+	other.useClock(t)
+	require.Zero(t, both(seen, other.must(t, 100)))
+}
+
+// After a crash, the clock standing still, no ID of a row that was committed comes again.
+func TestCrashWhileTheClockStandsStill(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	f := install(t, s, snowflake.DefaultLayout()).withClock(t)
+	f.fixed(t, time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC))
+	f.exec(t, `CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_id(), n int)`)
+	rounds := depth.Of(2, 10)
+	for range rounds {
+		for _, n := range []int{1, 3, 40, 700} {
+			f.exec(t, `INSERT INTO orders (n) SELECT * FROM generate_series(1, $1::int)`, n)
+		}
+		s.Kill()
+		s.Restart()
+		servertest.Await(t, f.Ping)
+	}
+	var n int
+	require.NoError(t, f.QueryRow(`SELECT count(*) FROM orders`).Scan(&n))
+	require.Equal(t, rounds*744, n)
+}
+
+// HAZARD: a dump of a table has neither the function nor its state. A dump of the database has
+// both.
+func TestDump(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	f := install(t, s, snowflake.DefaultLayout()).withClock(t)
+	f.fixed(t, noon)
+	f.exec(t, fmt.Sprintf(`CREATE TABLE %s.orders (id bigint PRIMARY KEY DEFAULT %[1]s.snowflake_id(), n int)`, f.Schema))
+	const insert = `INSERT INTO orders (n) SELECT * FROM generate_series(1, 100)`
+	f.exec(t, insert)
+	var last snowflake.ID
+	require.NoError(t, f.QueryRow(`SELECT max(id) FROM orders`).Scan(&last))
+	url := func(name string) string { return fmt.Sprintf("postgres://owner@%s/%s?sslmode=disable", s.addr, name) }
+	// restore restores a dump, made with some options, into a new database, in which there may be
+	// the function of a worker.
+	restore := func(name string, worker int, options ...string) (in function, says string) {
+		f.exec(t, `CREATE DATABASE `+name)
+		in = f
+		in.DB, in.Worker = servertest.Open(t, "pgx", url(name)+"&search_path="+f.path), worker
+		if worker > 0 {
+			in.exec(t, `CREATE SCHEMA `+f.Schema)
+			in.run(t)
+			in.setClock(t)
+			in.fixed(t, noon)
+		}
+		pgDump, psql := servertest.Program(t, "postgresql", "pg_dump"), servertest.Program(t, "postgresql", "psql")
+		dump, err := exec.Command(pgDump, append(options, "-d", url(f.database))...).Output()
+		require.NoError(t, err)
+		command := exec.Command(psql, "-q", "-d", url(name))
+		command.Stdin = bytes.NewReader(dump)
+		out, err := command.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return in, string(out)
+	}
+	table := []string{"-t", f.Schema + ".orders"}
+	_, says := restore("bare", 0, table...)
+	require.Contains(t, says, "does not exist")
+
+	same, says := restore("same", f.Worker, table...)
+	require.NotContains(t, says, "ERROR")
+	_, err := same.Exec(insert)
+	require.ErrorContains(t, err, "duplicate key", "nothing repeats: what is the remedy for?")
+	same.setAbove(t, last)
+	same.exec(t, insert)
+
+	other, says := restore("other", 6, table...)
+	require.NotContains(t, says, "ERROR")
+	other.exec(t, insert)
+
+	whole, says := restore("whole", 0)
+	require.NotContains(t, says, "ERROR")
+	whole.exec(t, insert)
+}

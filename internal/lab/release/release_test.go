@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// repository returns the tree that this package is in. If it is not a clone of the repository,
+// repository skips the test, or fails it in CI.
+func repository(t *testing.T) *tree {
+	t.Helper()
+	if _, err := os.Stat("../../../.git"); errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
+		t.Skip("the other modules are not here: run this test in a clone of the repository")
+	}
+	tree, err := readTree("../../..")
+	require.NoError(t, err)
+	return tree
+}
+
+func TestEveryModuleRequiresItsSiblingsAtTheNextVersion(t *testing.T) {
+	require.NoError(t, repository(t).check())
+}
+
+// modules writes modules into a folder: their names, and the lines of their go.mod.
+func modules(t *testing.T, mods map[string]string) *tree {
+	t.Helper()
+	dir, work := t.TempDir(), "go 1.26.0\n"
+	for name, lines := range mods {
+		work += "use ./" + name + "\n"
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "go.mod"), []byte("module "+modulePath(name)+"\n"+lines), 0o600))
+	}
+	for _, name := range unpublished {
+		work += "use ./" + name + "\n"
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "go.mod"), []byte("module "+modulePath(name)+"\n"), 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.work"), []byte(work), 0o600))
+	tree, err := readTree(dir)
+	require.NoError(t, err)
+	return tree
+}
+
+func TestSetMendsWhatCheckReports(t *testing.T) {
+	tree := modules(t, map[string]string{
+		".":          "",
+		"metrics":    "\nrequire " + root + " v0.0.9\n",
+		"server/cmd": "\nrequire " + root + "/metrics " + version + "\n\nreplace " + root + "/metrics => ../../metrics\n",
+	})
+	err := tree.check()
+	assert.ErrorContains(t, err, "metrics/go.mod does not have its siblings at "+version)
+	assert.ErrorContains(t, err, "server/cmd/go.mod does not have its siblings", "the root, which metrics requires")
+	require.NoError(t, tree.set())
+	tree, err = readTree(tree.dir)
+	require.NoError(t, err)
+	require.NoError(t, tree.check())
+	assert.Equal(t, version, tree.mods["metrics"].Require[0].Version)
+	assert.Equal(t, "../..", tree.mods["server/cmd"].Replace[1].New.Path)
+
+	require.NoError(t, tree.strip())
+	tree, err = readTree(tree.dir)
+	require.NoError(t, err)
+	assert.Empty(t, tree.mods["metrics"].Replace)
+	assert.Empty(t, tree.mods["server/cmd"].Replace)
+}
+
+func TestCheckNamesWhatSetCannotMend(t *testing.T) {
+	tree := modules(t, map[string]string{
+		".":       "",
+		"metrics": "\nrequire " + root + "/bench " + version + "\n\nreplace example.com/driver => ../driver\n",
+	})
+	require.NoError(t, tree.set())
+	delete(tree.mods, "examples")
+	lost := tree.mods["bench"]
+	lost.Module.Path = "example.com/bench"
+	tree.mods["bench"] = lost
+	err := tree.check()
+	assert.ErrorContains(t, err, "metrics/go.mod replaces example.com/driver: ")
+	assert.ErrorContains(t, err, "metrics requires bench, which internal/lab/release/modules.go does not publish")
+	assert.ErrorContains(t, err, "bench/go.mod: the module is called example.com/bench, not "+root+"/bench")
+	assert.ErrorContains(t, err, "internal/lab/release/modules.go lists examples, but go.work does not")
+	assert.NotContains(t, err.Error(), "siblings")
+}
+
+func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
+	shared, err := repository(t).shared()
+	require.NoError(t, err)
+	assert.Equal(t, "cli/holding cli/input cli/jsontime cli/shown cli/sqltext cli/strangers cli/texts idle vmclock", strings.ReplaceAll(strings.Join(shared, " "), root+"/internal/", ""),
+		"internal/lab/servertest is for tests, and internal/lab/link for the root module alone")
+}
+
+func TestLastReleaseIsNotTheReleaseOfThisCommit(t *testing.T) {
+	tree := &tree{dir: t.TempDir()}
+	git := func(args ...string) {
+		t.Helper()
+		_, err := output(tree.dir, author, "git", args...)
+		require.NoError(t, err)
+	}
+	lastIs := func(want string) {
+		t.Helper()
+		last, err := tree.lastRelease()
+		require.NoError(t, err)
+		assert.Equal(t, want, last)
+	}
+	git("init", "--quiet")
+	git("commit", "--quiet", "--allow-empty", "--message", "release")
+	git("tag", "v0.1.9")
+	lastIs("")
+	git("commit", "--quiet", "--allow-empty", "--message", "release")
+	git("tag", "v0.1.10")
+	git("tag", "v0.1.11-rc.1")
+	git("tag", "metrics/v0.1.10")
+	lastIs("v0.1.9")
+	git("commit", "--quiet", "--allow-empty", "--message", "a later commit")
+	lastIs("v0.1.10")
+}
+
+func TestOnlyAGreaterMinorOrMajorVersionMayBreak(t *testing.T) {
+	for _, v := range []struct {
+		last, next string
+		may        bool
+	}{
+		{"v0.1.0", "v0.1.1", false},
+		{"v0.1.9", "v0.2.0", true},
+		{"v0.9.0", "v1.0.0", true},
+		{"v1.0.0", "v1.1.0", false},
+		{"v1.9.0", "v2.0.0", true},
+	} {
+		assert.Equal(t, v.may, mayBreak(v.last, v.next), v)
+	}
+}

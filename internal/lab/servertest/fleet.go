@@ -1,0 +1,251 @@
+//go:build unix && go1.25
+
+package servertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// A fleet consists of child processes, which run the test binary again.
+
+const childEnv = "SERVERTEST_CHILD"
+
+// task is what a child is to do.
+type task struct {
+	Addr, Space, Owner string
+	Count              int
+	Window             time.Duration
+}
+
+// batch is how many IDs a child issues every three milliseconds.
+const batch = 10
+
+// Parallel is how many tests Main runs at once, except in the full run. Most tests wait more than they
+// work. If the tests of a package work more, set a smaller number before Main is called.
+var Parallel = 8
+
+// Opener opens a client of a space, which is a name of letters and digits for a separate table or prefix. If the client has to
+// be closed, end is not nil.
+type Opener func(addr, space string) (store lease.Store, end func() error, err error)
+
+var opener Opener
+
+// Main runs the tests of a package. They and their child processes open their stores with open. Main returns the
+// exit status for os.Exit.
+func Main(m *testing.M, open Opener) int {
+	opener = open
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: askNames}
+	if os.Getenv(childEnv) == "" {
+		depth.TempDirInMemory()
+		depth.AtOnce(Parallel)
+		defer stopShared()
+		return m.Run()
+	}
+	var k task
+	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &k); err != nil {
+		panic(err)
+	}
+	EndWithParent()
+	var store lease.Store
+	for {
+		var err error
+		if store, _, err = open(k.Addr, k.Space); err == nil {
+			break
+		}
+		fmt.Fprintln(os.Stderr, "open:", err)
+		time.Sleep(100 * time.Millisecond)
+	}
+	for {
+		if err := k.hold(store); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// hold takes a worker ID and issues IDs until the lease has ended.
+func (k task) hold(store lease.Store) error {
+	ctx := context.Background()
+	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: fleetLayout(), Owner: k.Owner, Count: k.Count, Window: k.Window, MaxLeap: 24 * time.Hour, NewStore: true})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(ctx, k.Window)
+		defer cancel()
+		_ = l.Release(ctx)
+	}()
+	g, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		return err
+	}
+	ids := make([]snowflake.ID, batch)
+	for l.Err() == nil {
+		n, err := g.Fill(ctx, ids)
+		if WriteIDs(ids[:n]...) != nil {
+			os.Exit(1)
+		}
+		if err != nil && !errors.Is(err, snowflake.ErrLeaseExpired) {
+			return err
+		}
+		time.Sleep(3 * time.Millisecond)
+	}
+	return l.Err()
+}
+
+// fleetLayout has few IDs in a tick. If two holders had one worker ID, they would issue the same IDs.
+func fleetLayout() snowflake.Layout {
+	l := snowflake.DefaultLayout()
+	l.SequenceBits, l.ClockSeqBits, l.TimeBits = 6, 3, 44
+	return l
+}
+
+// fleetChild is a process of a fleet.
+type fleetChild struct {
+	*Child
+	name string
+	said atomic.Value // its last line
+}
+
+// fleet has the processes of a test, the running and the ended ones.
+type fleet struct {
+	t    *testing.T
+	k    task
+	env  []string
+	all  []*fleetChild
+	live []*fleetChild
+}
+
+func (f *fleet) start() {
+	f.t.Helper()
+	k := f.k
+	k.Owner = fmt.Sprint("process ", len(f.all))
+	spec := Must(json.Marshal(k))(f.t)
+	c := &fleetChild{Child: StartChild(f.t, append([]string{childEnv + "=" + string(spec)}, f.env...)...), name: k.Owner}
+	go func() {
+		for line := range c.Lines {
+			c.said.Store(line)
+		}
+	}()
+	f.all, f.live = append(f.all, c), append(f.live, c)
+}
+
+// kill kills the oldest process, and another takes its place.
+func (f *fleet) kill() {
+	f.live[0].Kill()
+	f.live = f.live[1:]
+	f.start()
+}
+
+// pause stops the newest process for d.
+func (f *fleet) pause(d time.Duration) {
+	p := f.live[len(f.live)-1].Process()
+	_ = p.Signal(syscall.SIGSTOP)
+	time.Sleep(d)
+	_ = p.Signal(syscall.SIGCONT)
+}
+
+// awaitAll waits until every living process has issued more IDs.
+func (f *fleet) awaitAll(when string) {
+	f.t.Helper()
+	limit := time.Now().Add(patience + 10*f.k.Window)
+	for _, c := range f.live {
+		before, _ := c.IDs()
+		for now := before; len(now) < len(before)+5*batch; now, _ = c.IDs() {
+			if time.Now().After(limit) {
+				f.t.Fatalf("%s %s issued %d IDs, and no more; its last error: %v", when, c.name, len(now)-len(before), c.said.Load())
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// check ends all processes and looks for an ID that was issued twice. store is a client of the fleet's store.
+func (f *fleet) check(store lease.Store) {
+	f.t.Helper()
+	var issued Issued
+	var all []snowflake.ID
+	for i, c := range f.all {
+		c.Kill()
+		ids, _ := c.IDs()
+		issued.Add(i, ids...)
+		all = append(all, ids...)
+	}
+	issued.Check(f.t, fleetLayout())
+	f.audit(store, all)
+	f.t.Logf("%d processes issued %d IDs, no two the same", len(f.all), issued.Len())
+}
+
+// audit looks whether the history names a holder for each ID of the fleet, and nobody for those of
+// two generators without a lease: one with a worker ID that was never leased, and one with that of
+// a dead holder, whose window has ended.
+func (f *fleet) audit(store lease.Store, all []snowflake.ID) {
+	f.t.Helper()
+	h, err := lease.ReadHistory(f.t.Context(), store)
+	require.NoError(f.t, err)
+	for _, id := range all {
+		_, err := h.Whois(id)
+		require.NoError(f.t, err, fleetLayout().Decode(id))
+	}
+	last := fleetLayout().Decode(slices.Max(all))
+	time.Sleep(2 * f.k.Window)
+	for worker, held := range map[int]bool{f.k.Count: false, last.Worker: true} {
+		rogue, err := snowflake.New(worker, &snowflake.Options{Layout: fleetLayout()})
+		require.NoError(f.t, err)
+		id, err := rogue.NextID()
+		require.NoError(f.t, err)
+		_, err = h.Whois(id)
+		require.ErrorIs(f.t, err, lease.ErrNeverIssued)
+		if before, after := h.Around(id); held && last.ClockSeq == 0 {
+			require.NotNil(f.t, before)
+			require.Nil(f.t, after)
+			require.Equal(f.t, last.Worker, before.Worker)
+		}
+	}
+}
+
+// Fault is what happens to a fleet. Do returns when it is over.
+type Fault struct {
+	Name string
+	Do   func(t *testing.T, space string)
+}
+
+// Outage lets a fleet of processes issue IDs while one fault after the other happens. The processes
+// reach the server at addr. During each fault one process is killed, and one is stopped for longer
+// than a window. When the fault is over, each living process must issue IDs again, by itself. No ID is
+// issued twice.
+func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
+	t.Helper()
+	processes := depth.Of(3, 6)
+	f := &fleet{t: t, k: task{Addr: addr, Space: NewSpace(), Count: processes + 2, Window: s.short()}, env: s.Env}
+	for range processes {
+		f.start()
+	}
+	f.awaitAll("at first")
+	for _, fault := range faults {
+		var stopped sync.WaitGroup
+		f.kill()
+		stopped.Go(func() { f.pause(s.short() * 5 / 4) })
+		t.Run(fault.Name, func(t *testing.T) { fault.Do(t, f.k.Space) })
+		stopped.Wait()
+		f.awaitAll("after the fault " + fault.Name)
+	}
+	f.check(s.client(t, addr, f.k.Space))
+}

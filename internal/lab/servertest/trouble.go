@@ -1,0 +1,401 @@
+//go:build unix && go1.25
+
+package servertest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/link"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Trouble is what may happen to a server, to the way to it, or to its data. When it is over,
+// everybody goes on by itself.
+type Trouble struct {
+	Name string
+
+	// Begin brings the trouble about in a space, and returns what ends it. If it returns nil, it
+	// has ended the trouble.
+	Begin func(t *testing.T, space string) (end func(t *testing.T))
+
+	// Says has texts, of which the errors contain one until the trouble ends: what is said to be
+	// the cause is true.
+	Says []string
+
+	// Never has texts that no error contains until the trouble ends, because they are not true.
+	Never []string
+}
+
+// Troubles lets a process hold a worker ID of a server that it reaches at addr, while one trouble
+// after the other comes and goes. During a trouble that has to be ended, the process and newcomers
+// name the cause, and a newcomer that starts meanwhile waits. When the trouble is over, the process
+// renews and issues IDs, and newcomers start. No ID is issued twice.
+//
+// In the full run each trouble is also followed by two others, drawn at random, before anybody can
+// have recovered; with the flag -pairs, by each. The log has the times.
+func Troubles(t *testing.T, s *Server, addr string, all ...Trouble) {
+	t.Helper()
+	f := &troubled{s: s, addr: addr, space: NewSpace(), ids: seen{}}
+	f.live = f.start(t, t.Context(), "live", true)
+	f.keepIssuing(t)
+	for _, x := range all {
+		t.Run(x.Name, func(t *testing.T) { f.suffer(t, x) })
+	}
+	steps := rand.Perm(len(all))
+	if !*pairs {
+		steps = steps[:min(depth.Of(0, 2), len(steps))]
+	}
+	for _, step := range steps {
+		for i, x := range all {
+			y := all[(i+step)%len(all)]
+			t.Run(x.Name+"Then"+y.Name, func(t *testing.T) { f.suffer(t, x, y) })
+		}
+	}
+}
+
+var pairs = flag.Bool("pairs", false, "let each trouble follow each other one, which takes some 10 minutes for a store")
+
+// troubled is what the processes of a test share.
+type troubled struct {
+	s           *Server
+	addr, space string
+	live        *process
+
+	mu       sync.Mutex
+	ids      seen
+	newcomer int
+}
+
+// process is a lease with its generator and its own client.
+type process struct {
+	name  string
+	lease *lease.Lease
+	gen   *snowflake.Generator
+	store lease.Store
+}
+
+// start starts a process. Its ctx bounds the acquisition.
+func (f *troubled) start(t *testing.T, ctx context.Context, name string, isNew bool) *process {
+	t.Helper()
+	p, err := f.tryStart(t, ctx, name, isNew)
+	require.NoError(t, err, name)
+	return p
+}
+
+func (f *troubled) tryStart(t *testing.T, ctx context.Context, name string, isNew bool) (*process, error) {
+	open := f.s.Open
+	if open == nil {
+		open = opener
+	}
+	store, end, err := open(f.addr, f.space)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	if end != nil {
+		t.Cleanup(func() { _ = end() })
+	}
+	l, err := lease.Acquire(ctx, store, &lease.Options{
+		Layout: fleetLayout(), Owner: name, Window: f.s.window(), MaxLeap: 24 * time.Hour, NewStore: isNew, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), f.s.window())
+		defer cancel()
+		_ = l.Release(ctx)
+	})
+	g, err := snowflake.NewLeased(l, nil)
+	return &process{name, l, g, store}, err
+}
+
+// issue issues an ID, which nobody has issued before.
+func (f *troubled) issue(t testing.TB, p *process) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id, err := p.gen.NextID()
+	if err != nil {
+		return err
+	}
+	if by, ok := f.ids[id]; ok {
+		assert.Fail(t, "an ID is issued twice", "%s issues %d (%v), which %s issued before", p.name, id, fleetLayout().Decode(id), by)
+	}
+	f.ids[id] = p.name
+	return nil
+}
+
+// keepIssuing lets the live process issue IDs until the test ends.
+func (f *troubled) keepIssuing(t *testing.T) {
+	var issuing sync.WaitGroup
+	over := make(chan struct{})
+	issuing.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(5 * time.Millisecond):
+				_ = f.issue(t, f.live)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(over)
+		issuing.Wait()
+	})
+}
+
+// suffer brings troubles about, one at once after the other, and waits until everybody has
+// recovered.
+func (f *troubled) suffer(t *testing.T, all ...Trouble) {
+	for i, x := range all {
+		begun := x.Begin(t, f.space)
+		end := sync.OnceFunc(func() {
+			if begun != nil {
+				begun(t)
+			}
+		})
+		defer end() // also if the test fails, for the next trouble
+		var early chan error
+		if begun != nil && i == len(all)-1 && len(x.Says) > 0 {
+			early = make(chan error, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+			defer cancel()
+			name := f.next()
+			go func() {
+				_, err := f.tryStart(t, ctx, name, false)
+				early <- err
+			}()
+			f.saysTheCause(t, x)
+		}
+		end()
+		if i == len(all)-1 {
+			f.recovers(t, x.Name, early)
+		}
+	}
+}
+
+func (f *troubled) next() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.newcomer++
+	return fmt.Sprint("newcomer ", f.newcomer)
+}
+
+// saysTheCause waits until the live process and a newcomer whose time is up name the cause.
+func (f *troubled) saysTheCause(t *testing.T, x Trouble) {
+	t.Helper()
+	isTrue := func(who string, err error) error {
+		if err == nil {
+			return errors.New(who + " has no error")
+		}
+		for _, text := range x.Never {
+			require.NotContains(t, err.Error(), text, who)
+		}
+		if !slices.ContainsFunc(x.Says, func(text string) bool { return strings.Contains(err.Error(), text) }) {
+			return fmt.Errorf("%s does not say %q: %w", who, x.Says, err)
+		}
+		return nil
+	}
+	Await(t, func() error { return isTrue("the live process", f.live.lease.Stats().LastError) })
+	for wait := f.s.window(); ; wait *= 2 { // on a busy machine the first time may be too short
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		_, err := f.tryStart(t, ctx, f.next(), false)
+		cancel()
+		if err = isTrue("a newcomer", err); err == nil {
+			return
+		}
+		require.Less(t, wait, patience, "%v", err)
+	}
+}
+
+// recovers waits until the live process renews and issues IDs again, a newcomer that began during
+// the trouble has started, and another starts.
+func (f *troubled) recovers(t *testing.T, name string, early chan error) {
+	t.Helper()
+	begun := time.Now()
+	said := func(st lease.Stats) uint64 { return st.Renewals + st.Replacements }
+	before := said(f.live.lease.Stats())
+	Await(t, func() error {
+		st := f.live.lease.Stats()
+		if said(st) == before {
+			f.noLongerWaits(t)
+			return fmt.Errorf("the live process does not renew: %w, %+v", st.LastError, st)
+		}
+		return f.issue(t, f.live)
+	})
+	renews := time.Since(begun)
+	started := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	begun = time.Now()
+	go func() {
+		p, err := f.tryStart(t, ctx, f.next(), false)
+		if err == nil {
+			err = f.issue(t, p)
+		}
+		started <- err
+	}()
+	for waiting := true; waiting; {
+		select {
+		case err := <-started:
+			require.NoError(t, err, "a newcomer does not start")
+			waiting = false
+		case <-time.After(50 * time.Millisecond):
+			f.noLongerWaits(t)
+		}
+	}
+	starts := time.Since(begun)
+	if early != nil {
+		select {
+		case err := <-early:
+			require.NoError(t, err, "a newcomer that began meanwhile does not start")
+		case <-time.After(patience):
+			require.Fail(t, "a newcomer that began meanwhile waits")
+		}
+	}
+	t.Logf("after %s (windows of %v) the live process renews in %.1f s, and a newcomer starts in %.1f s",
+		name, f.s.window(), renews.Seconds(), starts.Seconds())
+}
+
+// noLongerWaits lets nobody wait for minutes because a store has no entries, when no window is open
+// that would be.
+func (f *troubled) noLongerWaits(t *testing.T) {
+	st := f.live.lease.Stats()
+	if st.LastError != nil && time.Now().Before(st.Bound) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), f.s.window())
+	defer cancel()
+	link.PretendToHaveWaited(ctx, f.live.store)
+}
+
+// Moves are the troubles of a server that gets another address.
+func Moves(h *Host) []Trouble {
+	begin := func(move func()) func(*testing.T, string) func(*testing.T) {
+		return func(*testing.T, string) func(*testing.T) { move(); return nil }
+	}
+	return []Trouble{
+		{Name: "MovesToAnotherAddress", Begin: begin(h.Move)},
+		{Name: "MovesAndTheFormerAddressDoesNotAnswer", Begin: begin(h.Vanish)},
+	}
+}
+
+// NameIsUnknown is the trouble of a name that does not resolve for a while.
+func NameIsUnknown(h *Host) Trouble {
+	return Trouble{Name: "NameIsUnknown", Says: []string{"no such host"}, Begin: func(*testing.T, string) func(*testing.T) {
+		h.Lose()
+		return func(*testing.T) { h.Found() }
+	}}
+}
+
+// HalfOpen is the trouble that nothing arrives on the connections that are open, while new ones
+// work.
+func HalfOpen(h *Host) Trouble {
+	return Trouble{Name: "ConnectionsAreHalfOpen", Begin: func(*testing.T, string) func(*testing.T) {
+		h.Swallow()
+		return nil
+	}}
+}
+
+// LosesDisk is the trouble of a server that comes back empty.
+func LosesDisk(p *Process, dir string) Trouble {
+	return Trouble{Name: "ComesBackEmpty", Begin: func(*testing.T, string) func(*testing.T) {
+		p.LoseDisk(dir)
+		return nil
+	}}
+}
+
+// IsRestored is the trouble of a server that comes back with the data of a moment ago: a backup is
+// restored. Package lease asks that nobody holds a window by then.
+func IsRestored(s *Server, p *Process, dir string) Trouble {
+	return Trouble{Name: "ComesBackOlder", Begin: func(t *testing.T, space string) func(*testing.T) {
+		backUp(t, p, dir)
+		writes(t, s, space)
+		restore(t, p, dir, s.window())
+		return nil
+	}}
+}
+
+// LostVersionsDoNotComeAgain checks that a server whose data is restored gives entries none of the
+// versions that were lost. A late request of a process that still knows one would change what
+// another process has stored since.
+func LostVersionsDoNotComeAgain(t *testing.T, s *Server, p *Process, dir string) {
+	store := s.client(t, s.Addr, NewSpace())
+	e := Put(t, store, "key", "", "first")
+	lost := map[string]bool{}
+	backUp(t, p, dir)
+	for at := e; len(lost) < 5; lost[at.Version] = true {
+		at = Put(t, store, at.Key, at.Version, "lost")
+	}
+	restore(t, p, dir, 0)
+	recovers(t, store, e)
+	for range 2 * len(lost) {
+		e = Put(t, store, e.Key, e.Version, "another")
+		require.NotContains(t, lost, e.Version)
+		for version := range lost {
+			_, err := store.Put(t.Context(), e.Key, version, []byte("late"))
+			require.ErrorIs(t, err, lease.ErrConflict)
+		}
+	}
+}
+
+// backUp keeps a server's data.
+func backUp(t *testing.T, p *Process, dir string) {
+	t.Helper()
+	p.Kill()
+	Do(t, os.RemoveAll(dir+".backup"), os.CopyFS(dir+".backup", os.DirFS(dir)))
+	p.Restart()
+}
+
+// restore lets a server come back, after a time, with the data that backUp kept.
+func restore(t *testing.T, p *Process, dir string, after time.Duration) {
+	t.Helper()
+	p.Kill()
+	Do(t, os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(dir+".backup")))
+	time.Sleep(after)
+	p.Restart()
+}
+
+// writes waits until holders have written.
+func writes(t *testing.T, s *Server, space string) {
+	time.Sleep(2 * s.window())
+	store := s.client(t, s.Addr, space)
+	for i := range 20 {
+		e, err := lease.Entry{}, errors.New("not yet")
+		Await(t, func() error {
+			e, err = store.Put(t.Context(), fmt.Sprintf("restored/%d", i), "", nil)
+			if errors.Is(err, lease.ErrConflict) {
+				e, err = store.Get(t.Context(), fmt.Sprintf("restored/%d", i))
+			}
+			return err
+		})
+		Do(t, store.Delete(t.Context(), e.Key, e.Version))
+	}
+}
+
+// CertificatesAreRenewed is the trouble of a server that starts with the certificates of another
+// authority. The files of the clients are renewed later.
+func CertificatesAreRenewed(a *Authority, p *Process) Trouble {
+	return Trouble{Name: "CertificatesAreRenewed", Says: []string{"certificate"}, Begin: func(*testing.T, string) func(*testing.T) {
+		p.Kill()
+		a.Renew("server", "next client")
+		p.Restart()
+		return func(*testing.T) { a.Rename("next client", "client") }
+	}}
+}

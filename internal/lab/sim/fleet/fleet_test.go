@@ -1,0 +1,205 @@
+//go:build go1.25
+
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var asked = flag.String("sim", "", "Settings, as JSON")
+
+// TestSeeds is what the simulator's command runs, in a build with its overlay.
+func TestSeeds(t *testing.T) {
+	if *asked == "" {
+		t.Skip("run by the tests of ./internal/lab/sim, which build it with their overlay")
+	}
+	var s Settings
+	require.NoError(t, json.Unmarshal([]byte(*asked), &s))
+	runtime.GOMAXPROCS(1) // so that the order of what happens at one time is the same again
+	debug.SetGCPercent(400)
+	r := s.search(t)
+	s.append(t, r)
+	if r.Failed && !s.Brief {
+		s.explain(t, r)
+	}
+}
+
+// search runs seeds until one fails, or until it is interrupted.
+func (s Settings) search(t *testing.T) Report {
+	report := Report{Totals: Totals{}, Worst: Worst{}}
+	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer stop()
+	for seed := s.From; seed < s.To && interrupted.Err() == nil; seed += s.Every {
+		one := s.scenario(seed)
+		if one == nil {
+			continue
+		}
+		report.Seeds++
+		r := run(t, one, s.Trace)
+		report.Totals.Add(r.Totals)
+		report.Worst.Add(r.Worst)
+		if s.Trace {
+			fmt.Println(strings.Join(r.Trace, "\n"))
+		}
+		if r.Failure != nil {
+			report.Failed, report.Seed, report.Failure = true, seed, r.Failure
+			break
+		}
+	}
+	return report
+}
+
+// scenario returns the scenario of a seed, or nil if the seed is left out.
+func (s Settings) scenario(seed uint64) *Scenario {
+	one := New(seed, s.Nodes)
+	if s.Leases {
+		if one.LocalCopy {
+			return nil
+		}
+		one.Calm()
+	}
+	if s.Troubles {
+		if one.LocalCopy || one.Layout.Expires().Before(one.Start.AddDate(0, 0, 2)) {
+			return nil
+		}
+		one.Troubled()
+	}
+	return one
+}
+
+func run(t *testing.T, s *Scenario, tracing bool) (r *Result) {
+	dir := ""
+	if s.LocalCopy {
+		dir = memoryDir(t)
+		defer os.RemoveAll(dir)
+	}
+	defer func() {
+		if e := recover(); e != nil { // synctest's, when callers wait for ever
+			r = &Result{Failure: &Failure{"wait", fmt.Sprint(e)}}
+		}
+	}()
+	synctest.Test(t, func(*testing.T) { r = Run(s, dir, tracing) })
+	return r
+}
+
+// memoryDir returns a directory in memory, if the system has one, and else on the disk.
+func memoryDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "sim")
+	if err != nil {
+		if dir, err = os.MkdirTemp("", "sim"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	patience = 30 * time.Second // with the search for a shorter scenario that fails
+	most     = 80               // lines of its nodes and its trace
+	replays  = 20               // runs at most: a failure can hang on the order of what happens at one instant
+)
+
+// replay runs a scenario that has failed until it fails again.
+func replay(t *testing.T, s *Scenario) *Result {
+	var result *Result
+	for range replays {
+		if result = run(t, s, true); result.Failure != nil {
+			break
+		}
+	}
+	return result
+}
+
+// explain prints the line that replays a failure, and what happened in a smaller
+// scenario that fails in the same way.
+func (s Settings) explain(t *testing.T, r Report) {
+	flags := fmt.Sprintf("-seed %d", r.Seed)
+	if s.Nodes > 0 {
+		flags += fmt.Sprintf(" -nodes %d", s.Nodes)
+	}
+	if s.Leases {
+		flags += " -leases"
+	}
+	if s.Troubles {
+		flags += " -troubles"
+	}
+	if s.Mutant != "" {
+		flags += fmt.Sprintf(" -mutant %q", s.Mutant)
+	}
+	t.Errorf("%v\nreplay with: go run ./internal/lab/sim %s", r.Failure, flags)
+	begun := time.Now()
+	one := Shrink(s.scenario(r.Seed), r.Failure.Promise, func(one *Scenario) *Result {
+		if time.Since(begun) > patience {
+			return &Result{}
+		}
+		return run(t, one, false)
+	})
+	small := replay(t, one)
+	if small.Failure == nil {
+		t.Log("the shorter scenario does not replay; this is the whole one")
+		one = s.scenario(r.Seed)
+		small = replay(t, one)
+	}
+	require.NotNil(t, small.Failure, "it does not replay in %d runs", replays)
+	var present []string
+	for i, n := range one.Nodes {
+		if !n.Absent {
+			present = append(present, fmt.Sprintf("node %d: %+v", i, n))
+		}
+	}
+	trace := digest(small)
+	trace = trace[max(0, len(trace)-max(0, most-len(present))):]
+	var b strings.Builder
+	fmt.Fprintf(&b, "in short, with %d of %d nodes and %d events: %v\n", len(present), len(one.Nodes), len(one.Events), small.Failure)
+	fmt.Fprintf(&b, "%v\nworker IDs 0 to %d, %v; window %v; all on one host: %t; with local copies: %t\n",
+		one.Layout, one.Last, []string{"recycled", "kept", "used once"}[one.Reuse], one.Window, one.OneHost, one.LocalCopy)
+	for _, line := range slices.Concat(present, trace) {
+		fmt.Fprintln(&b, line)
+	}
+	t.Log(b.String())
+}
+
+// digest returns the lines of a trace that lead to its failure: the events, what
+// the store did, and the last calls of the nodes that the failure names.
+func digest(r *Result) (lines []string) {
+	names := regexp.MustCompile(`node \d+`).FindAllString(r.Failure.Detail, -1)
+	calls := 0
+	for i := len(r.Trace) - 1; i >= 0; i-- {
+		line := r.Trace[i]
+		named := slices.ContainsFunc(names, func(n string) bool { return strings.Contains(line, n+" ") })
+		call := strings.Contains(line, ", from ")
+		switch {
+		case strings.Contains(line, "BROKEN"):
+			lines, calls = nil, 0
+		case !named && !strings.Contains(line, "EVENT"), call && calls == 20:
+			continue
+		case call:
+			calls++
+		}
+		lines = append(lines, line)
+	}
+	slices.Reverse(lines)
+	return lines
+}
+
+// append writes a report to the file of all processes.
+func (s Settings) append(t *testing.T, r Report) {
+	f, err := os.OpenFile(s.Report, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(json.NewEncoder(f).Encode(r), f.Close()))
+}

@@ -1,0 +1,444 @@
+//go:build go1.25
+
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// vigil is what is seen of a fleet during a trouble and after it.
+type vigil struct {
+	plan   Plan
+	victim *node
+	begun  time.Time     // of the cause
+	over   time.Time     // its end
+	others []*process    // who fill the range of worker IDs until all is well
+	filled bool          // somebody did
+	ends   chan struct{} // closed when the vigil is
+
+	mu      sync.Mutex
+	awaited bool      // a newcomer
+	started time.Time // when the newcomer got a worker ID
+	why     error     // it has none yet
+	late    time.Time // when the watermark was last found late,
+	because string    // and why
+}
+
+// endures lets the troubles happen, one after the other, each when all is well.
+func (w *world) endures() {
+	w.troubled.Store(true)
+	w.reader = newReader(w)
+	for _, t := range w.Troubles {
+		if !w.settles() || !w.endure(t) {
+			return
+		}
+	}
+}
+
+// settles waits until all is well: all nodes issue IDs, all clocks are right and nothing lies in
+// the future. It is false if that does not come soon, because of the random faults before.
+func (w *world) settles() bool {
+	for end := time.Now().Add(w.maxLeap() + 5*w.Window + 5*time.Second + w.healing()); ; {
+		switch why := w.unsettled(); {
+		case why == "":
+			return true
+		case time.Now().After(end):
+			w.count("troubles left out", 1)
+			w.logf("no more troubles: %s", why)
+			return false
+		}
+		if !w.sleep(w.Window / 2) {
+			return false
+		}
+	}
+}
+
+// now returns true time.
+func (w *world) now() time.Time { return w.Start.Add(time.Since(w.begun)) }
+
+// unsettled says what is not well; nothing if all is.
+func (w *world) unsettled() string {
+	now := w.now()
+	if w.Layout.Expires().Before(now.Add(time.Hour)) {
+		return "the layout's time runs out"
+	}
+	if w.proposed().After(now.Add(time.Second)) {
+		return "the watermark is ahead"
+	}
+	var door struct{ Open bool }
+	if json.Unmarshal(w.store.get("store", true).Value, &door) != nil || !door.Open {
+		return "the store waits for what it lost"
+	}
+	unused, nodes := w.Last+1, w.snapshotNodes()
+	w.store.mu.Lock()
+	for _, is := range w.store.workers {
+		r := is.record
+		if r.State == lease.StateLost || last(r).After(now.Add(2*w.Window+time.Second)) {
+			w.store.mu.Unlock()
+			return fmt.Sprintf("worker ID %d is lost, or ahead", r.Worker)
+		}
+		if is.saved.Token != "" {
+			unused--
+		}
+	}
+	w.store.mu.Unlock()
+	switch {
+	case w.Reuse == lease.ReuseOnce && unused < 16+len(nodes):
+		return "worker IDs are used up"
+	case w.Reuse == lease.ReuseKeep && (unused < 2 || len(nodes) > len(w.Nodes)):
+		return "worker IDs are kept"
+	}
+	present := 0
+	for _, n := range nodes {
+		if n.Absent {
+			continue
+		}
+		present++
+		if off := n.reading().Sub(now); !n.isAlive() || off.Abs() > time.Second {
+			return fmt.Sprintf("node %d is not well; its clock is off by %v", n.id, off)
+		}
+	}
+	if present == 0 {
+		return "there are no nodes"
+	}
+	return ""
+}
+
+// last returns the latest bound of a record.
+func last(r record) (bound time.Time) {
+	for _, b := range r.Bounds {
+		bound = later(bound, b)
+	}
+	return bound
+}
+
+// slack is what a step of the protocol may take besides windows: because of the network, the
+// timers, and how often a node calls.
+func (w *world) slack() time.Duration {
+	slowest := time.Duration(0)
+	for _, n := range w.Nodes {
+		slowest = max(slowest, n.Gap)
+	}
+	if w.isWiped() {
+		slowest = max(slowest, time.Second)
+	}
+	return time.Second + 20*w.Layout.Unit + 4*max(slowest, 200*ms) + 40*(w.Network+w.Late)
+}
+
+// endure is false when the run ends meanwhile.
+func (w *world) endure(t Plan) bool {
+	v := &vigil{plan: t, victim: w.victim(t), begun: time.Now(), ends: make(chan struct{})}
+	w.logf("EVENT: node %d: TROUBLE: %v", v.victim.id, t)
+	w.count("troubles", 1)
+	w.wg.Go(func() { w.reader.reads(v) })
+	defer func() {
+		close(v.ends)
+		for _, p := range v.others {
+			p.kill("crash")
+		}
+	}()
+	if !w.befalls(v) {
+		return false
+	}
+	v.mu.Lock()
+	v.over = time.Now()
+	v.mu.Unlock()
+	w.logf("EVENT: node %d: the cause of the trouble is over", v.victim.id)
+	switch {
+	case t.Trouble == ShortStarts && v.filled:
+		v.comes(w, w.Window/2)
+	case t.Trouble != FullRange && t.Trouble != ShortStarts && w.mayStart(0):
+		v.comes(w, 0)
+	}
+	l := limitsOf(t.Trouble)
+	most := max(l.Issue.of(w), l.Start.of(w), l.Watermark.of(w)) + w.more(l) + 3*w.slack()
+	for {
+		if !w.sleep(w.Window / 4) {
+			return false
+		}
+		if why := v.lateness(w, l); why != "" {
+			w.fail("bound", "%s: %s", t.Trouble, why)
+			return false
+		}
+		if v.isWell(w) || time.Since(v.over) > most+2*w.Window {
+			break
+		}
+	}
+	v.measure(w)
+	return true
+}
+
+// comes lets a newcomer ask for a worker ID until it gets one. Each of its attempts lasts as long
+// as limit, if that is not 0.
+func (v *vigil) comes(w *world, limit time.Duration) {
+	v.mu.Lock()
+	v.awaited = true
+	v.mu.Unlock()
+	owner := newcomer
+	if w.Reuse != lease.ReuseKeep {
+		owner = fmt.Sprintf("%s-%d", newcomer, len(v.plan.Trouble)+int(time.Since(w.begun)/time.Second))
+	}
+	w.wg.Go(func() {
+		for !v.hasEnded() {
+			p := w.stranger(owner)
+			within := limit
+			if limit == 0 {
+				within = 5*w.Window + 10*time.Second
+			}
+			l, err := p.acquire(within)
+			if err == nil {
+				v.mu.Lock()
+				v.started = time.Now()
+				v.mu.Unlock()
+				w.logf("%v: has worker %d", p, l.Worker())
+				p.gets(l, nil)
+				ctx, cancel := context.WithTimeout(context.Background(), w.Window)
+				defer cancel()
+				_ = l.Release(ctx)
+				p.kill("ends")
+				return
+			}
+			w.logf("%v: cannot begin: %v", p, err)
+			p.kill("ends")
+			v.mu.Lock()
+			v.why = err
+			v.mu.Unlock()
+			if !w.sleep(w.up(w.Window / 8)) {
+				return
+			}
+		}
+	})
+}
+
+func (v *vigil) hasEnded() bool {
+	select {
+	case <-v.ends:
+		return true
+	default:
+		return false
+	}
+}
+
+// isIn reports whether the newcomer has got a worker ID.
+func (v *vigil) isIn() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return !v.started.IsZero()
+}
+
+// nobody lets no newcomer be awaited.
+func (v *vigil) nobody() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.awaited = false
+}
+
+// steady returns since when a node has issued IDs without a gap, or zero if it does not issue now;
+// and when it issued last, and what its last call returned.
+func (n *node) steady(w *world) (since, last time.Time, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	since, last = n.backAt, n.issuedAt
+	if time.Since(last) > n.tolerance() {
+		since = time.Time{}
+	}
+	return since, last, n.lastErr
+}
+
+// tolerance is how long a node may issue nothing though nothing is wrong.
+func (n *node) tolerance() time.Duration { return n.w.Window/3 + n.w.slack() }
+
+// afterwards returns how long something took that came at a time, from the end of the cause, or
+// from another time.
+func afterwards(at, from time.Time) time.Duration { return max(0, at.Sub(from)) }
+
+// more is how much longer a trouble lasts if there are hardly more worker IDs than processes: a
+// holder that could not put its record back may leave the mark, and then nobody waits for that
+// record before the store is open again.
+func (w *world) more(l Limits) time.Duration {
+	if l.Issue.Plus > 0 && w.Last+1 < 2*len(w.snapshotNodes())+2 {
+		return healed
+	}
+	return 0
+}
+
+// lateness says what is not well and should be by now.
+func (v *vigil) lateness(w *world, l Limits) string {
+	since, slack := time.Since(v.over), w.slack()
+	for _, n := range w.snapshotNodes() {
+		if n.Absent {
+			continue
+		}
+		most := l.Issue.of(w) + w.more(l) + slack
+		if l.Alone && n.machine != v.victim.machine {
+			most = 0
+		}
+		steady, last, err := n.steady(w)
+		switch {
+		case steady.IsZero() && since > most, !steady.IsZero() && steady.After(v.begun) && steady.Sub(v.over) > most:
+			return fmt.Sprintf("%v after the cause's end, node %d has issued without a gap since %v, and last %v ago (0: it does not issue): %v",
+				since, n.id, afterwards(steady, w.begun), time.Since(last), err)
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if started := v.started; v.awaited && started.IsZero() && since > l.Start.of(w)+w.more(l)+slack {
+		return fmt.Sprintf("%v after the cause's end, no newcomer has a worker ID: %v; %s", since, v.why, w.holders())
+	}
+	from := v.over
+	if v.plan.Trouble == Kills {
+		from = v.begun
+	}
+	if v.late.Sub(from) > l.Watermark.of(w)+slack {
+		return fmt.Sprintf("%v after the cause's end, the watermark is still more than two windows behind: %s; %s", since, v.because, w.holders())
+	}
+	return ""
+}
+
+// holders describes the records in the store.
+func (w *world) holders() string {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	var all []string
+	for id, is := range w.store.workers {
+		if is.record.State == lease.StateHeld || is.record.State == lease.StateLost {
+			all = append(all, fmt.Sprintf("worker %d: %v, last saved %v ago", id, is.record, w.store.machine.Wall().Sub(is.record.renewed)))
+		}
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("in the store, where it is %s: %v", w.store.machine.Wall().Format(timeFormat), all)
+}
+
+// isWell reports whether all has been well for two windows.
+func (v *vigil) isWell(w *world) bool {
+	before := time.Now().Add(-2*w.Window - w.slack())
+	if v.over.After(before) {
+		return false
+	}
+	for _, n := range w.snapshotNodes() {
+		if since, _, _ := n.steady(w); !n.Absent && (since.IsZero() || since.After(before)) {
+			return false
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return (!v.awaited || !v.started.IsZero()) && v.late.Before(before)
+}
+
+// measure notes how long it took. Only runs that are like each other are compared.
+func (v *vigil) measure(w *world) {
+	if w.Window != 3*time.Second || w.Layout.Unit > 10*ms || w.Network > ms || w.Late > ms {
+		return
+	}
+	worst := Took{}
+	for _, n := range w.snapshotNodes() {
+		if since, _, _ := n.steady(w); !n.Absent && since.After(v.begun) {
+			worst.Issue = max(worst.Issue, since.Sub(v.over))
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	worst.Runs = 1
+	worst.Start = afterwards(v.started, v.over)
+	from := v.over
+	if v.plan.Trouble == Kills {
+		from = v.begun
+	}
+	worst.Watermark = afterwards(v.late, from)
+	w.worst.add(v.plan.Trouble, worst)
+}
+
+// Took is the worst that was measured of a trouble, with windows of 3 s: times as in Limits.
+type Took struct {
+	Runs                    int
+	Issue, Start, Watermark time.Duration
+}
+
+// Worst has the worst of each trouble.
+type Worst map[Trouble]Took
+
+func (m Worst) add(t Trouble, o Took) {
+	is := m[t]
+	m[t] = Took{is.Runs + o.Runs, max(is.Issue, o.Issue), max(is.Start, o.Start), max(is.Watermark, o.Watermark)}
+}
+
+// Add adds what other runs measured.
+func (m Worst) Add(o Worst) {
+	for t, took := range o {
+		m.add(t, took)
+	}
+}
+
+// reader reads the watermark during the troubles. In some runs it remembers what it saw, and in the
+// other ones each reading is that of a new process, as a command's is. Such a process knows how
+// long something has not changed by the clock of its host, and that a holder is dead by the store's
+// clock, too; in the other runs it could not know.
+type reader struct {
+	*process
+	forgets bool
+	past    *lease.WatermarkReader
+}
+
+func newReader(w *world) *reader {
+	p := w.stranger("reader")
+	return &reader{p, w.Seed%4 < 2, lease.NewWatermarkReader(client{p: p})}
+}
+
+// reads reads the watermark until a vigil ends.
+func (r *reader) reads(v *vigil) {
+	w := r.w
+	rests := slices.ContainsFunc(w.Nodes, func(n Node) bool { return n.Rewind > 0 && !n.Absent })
+	for w.sleep(w.Window/8) && !v.hasEnded() {
+		if r.forgets && (w.OneHost || w.OwnClock && limitsOf(v.plan.Trouble).Watermark.Plus == 0) {
+			r.past = lease.NewWatermarkReader(client{p: r.process})
+		}
+		due := w.dueMark(r.machine)
+		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), seam.Reader{}, r.machine), w.Window+w.slack())
+		m, err := r.past.Read(ctx)
+		cancel()
+		if rests || errors.Is(err, errDead) {
+			continue
+		}
+		at := w.Layout.Decode(m.ID).Time
+		late, because := due.Sub(at), m.Why
+		if err != nil {
+			late, because = 0, err.Error()
+		}
+		if err != nil || late > 2*w.Window+w.slack() {
+			w.logf("reader: the watermark is late by %v: %s", late, because)
+			v.mu.Lock()
+			v.late, v.because = time.Now(), fmt.Sprintf("it is %v behind: %s", late, because)
+			v.mu.Unlock()
+		}
+	}
+}
+
+// dueMark returns the time that the watermark follows: that of the clock which is behind all
+// others, but no later than the latest bound.
+func (w *world) dueMark(reader *machine) time.Time {
+	due := w.now()
+	for _, m := range []*machine{reader, w.store.machine} {
+		due = earlier(due, m.Wall())
+	}
+	for _, n := range w.snapshotNodes() {
+		if !n.Absent {
+			due = earlier(due, n.reading())
+		}
+	}
+	var bound time.Time
+	w.store.mu.Lock()
+	for _, is := range w.store.workers {
+		bound = later(bound, last(is.record))
+	}
+	w.store.mu.Unlock()
+	return earlier(due, bound)
+}

@@ -1,0 +1,101 @@
+//go:build go1.25
+
+package fleet
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// poll reads the watermark again and again, as pollers do: sometimes two at once. A poller is a
+// process without IDs. One of three reads as a command does, which remembers nothing.
+func (w *world) poll(number int) {
+	n := newNode(w, len(w.Nodes)+number, Node{Window: w.Window})
+	n.faults.change(Delay, int(w.Window/8))
+	s := client{p: newProcess(n, 0)}
+	reader := lease.NewWatermarkReader(s)
+	if w.Layout.ClockSeqBits > 0 && w.Seed%2 == 0 && !w.sleep(w.Faults/2) { // until it is read, each clock sequence that can be used may be
+		return
+	}
+	for w.sleep(w.up(w.Window/2) + us) {
+		least := w.mark()
+		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), seam.Reader{}, n.machine), w.Window)
+		if w.Seed%3 == 0 {
+			reader = lease.NewWatermarkReader(s)
+		}
+		m, err := reader.Read(ctx)
+		id := m.ID
+		cancel()
+		if err != nil {
+			if !w.isWiped() && !isStoreError(err) {
+				w.fail("watermark", "it cannot be read: %v", err)
+			}
+			continue
+		}
+		w.logf("watermark: %d, %s: %v", id, w.Layout.Decode(id).Time.Format(timeFormat), m.Why)
+		if id < least && !w.isWiped() && !w.isEnded() {
+			w.fail("watermark", "it falls from %d to %d", least, id)
+		}
+		w.mu.Lock()
+		if id > w.watermark {
+			w.watermark = id
+			w.totals["watermarks"]++
+		}
+		w.mu.Unlock()
+	}
+}
+
+// transaction is what is known when a call begins.
+type transaction struct {
+	done      func() // ends the Hold, if there is one
+	watermark snowflake.ID
+	grant     snowflake.Grant
+	heard     time.Time // the lease's last save
+}
+
+func (p *process) begins() (t transaction) {
+	t.grant = p.lease.Grant()
+	p.w.store.mu.Lock()
+	t.heard = p.heard
+	p.w.store.mu.Unlock()
+	if p.w.chance(50) {
+		t.done = p.lease.Hold()
+	}
+	t.watermark = p.w.mark()
+	return t
+}
+
+func (w *world) mark() snowflake.ID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.watermark
+}
+
+// checkWatermark: no ID is at or below a watermark that was read before the call or, if there is a
+// Hold, before its end. What may be is an ID of a process that was not heard of for a window and
+// whose window the watermark has passed, and of a clone.
+func (p *process) checkWatermark(t transaction, ids []snowflake.ID) {
+	w := p.w
+	most := t.watermark
+	if t.done != nil {
+		most = w.mark()
+		t.done()
+	}
+	passed := w.Layout.Decode(most).Time.Add(w.Layout.Unit)
+	w.store.mu.Lock()
+	silent := w.store.faults.everLied() || time.Since(t.heard) > p.Window || time.Since(p.late) < p.Window // then it may not have looked yet
+	w.store.mu.Unlock()
+	for _, id := range ids {
+		parts := w.Layout.Decode(id)
+		common := w.isCommon(parts.Worker, parts.ClockSeq, parts.Time)
+		dead := silent && (!t.grant.To.After(passed) || !p.lease.Grant().To.After(passed))
+		if id <= most && !common && !dead {
+			w.fail("watermark", "%v issued %d (%v), and the watermark was %d: %v; its grant was %v and is %v, and it was heard of %v ago and late %v ago", p, id, parts, most, passed.Format(timeFormat), t.grant, p.lease.Grant(), time.Since(t.heard), time.Since(p.late))
+			return
+		}
+	}
+}

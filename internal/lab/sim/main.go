@@ -1,0 +1,224 @@
+//go:build go1.25
+
+// Command sim runs simulated fleets, and fails if an ID is issued twice or another promise is
+// broken. Package fleet says what happens in a fleet.
+//
+//	go run ./internal/lab/sim -seeds 10000
+//	go run ./internal/lab/sim -nodes 1024 -seeds 2
+//	go run ./internal/lab/sim -seed 42 -v
+//	go run ./internal/lab/sim -troubles -seeds 4000
+//	go run ./internal/lab/sim -mutants
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/fleet"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
+)
+
+func main() {
+	var s fleet.Settings
+	flag.Uint64Var(&s.From, "from", 0, "the first seed")
+	seeds := flag.Uint64("seeds", 1000, "how many seeds")
+	seed := flag.Uint64("seed", 0, "run this one seed")
+	flag.IntVar(&s.Nodes, "nodes", 0, "nodes of each fleet; 0: as many as the seed says")
+	flag.BoolVar(&s.Trace, "v", false, "print all that happens")
+	flag.StringVar(&s.Mutant, "mutant", "", "the deliberate defect to switch on")
+	flag.BoolVar(&s.Leases, "leases", false, "run only the fleets that the model of the leases describes, with less load")
+	flag.BoolVar(&s.Troubles, "troubles", false, "run fleets with more troubles and without other faults, and print how long each kind took")
+	list := flag.Bool("mutants", false, "list the deliberate defects")
+	flag.Parse()
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name == "seed" {
+			s.From, *seeds = *seed, 1
+		}
+	})
+	s.To = s.From + *seeds
+	if *list {
+		printMutants()
+		return
+	}
+	err := check(s)
+	if err == nil {
+		err = simulate(s)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func printMutants() {
+	for _, m := range mutants {
+		var how []string
+		for _, k := range m.always {
+			how = append(how, k.String()+" of "+k.pkg)
+		}
+		fmt.Printf("%s\n\t%s\n\tfound on every run by %s; %s\n", m.name, m.why, strings.Join(how, ", "), m.path)
+	}
+}
+
+// check returns an error if the settings make no sense.
+func check(s fleet.Settings) error {
+	known := s.Mutant == "" || slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == s.Mutant })
+	switch {
+	case flag.NArg() > 0:
+		return fmt.Errorf("unexpected: %q", flag.Args())
+	case !known:
+		return fmt.Errorf("there is no mutant %q; -mutants lists them", s.Mutant)
+	case s.Nodes < 0 || s.Nodes > 1024:
+		return fmt.Errorf("-nodes %d is not within 0 to 1024", s.Nodes)
+	case s.To <= s.From:
+		return errors.New("-seeds is 0, or too many")
+	}
+	return nil
+}
+
+// simulate builds the simulator, runs it and prints the result.
+func simulate(s fleet.Settings) error {
+	dir, err := os.MkdirTemp("", "sim")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program, err := build(dir, "./internal/lab/sim/fleet", false)
+	if err != nil {
+		return err
+	}
+	procs := runtime.NumCPU()
+	if s.Trace || s.To == s.From+1 {
+		procs = 1
+	}
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt) // if one comes, the programs end and report what they have
+	begun := time.Now()
+	reports, err := run(program, procs, s, os.Stdout)
+	fmt.Println(summary(reports, time.Since(begun)))
+	if s.Troubles {
+		fmt.Print(worst(reports))
+	}
+	return err
+}
+
+// run divides the seeds among processes with one thread each, and returns their reports. If a
+// process fails, run ends at once.
+func run(program string, procs int, s fleet.Settings, out io.Writer) ([]fleet.Report, error) {
+	dir, err := os.MkdirTemp("", "sim")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var failed error
+	cmds := make([]*exec.Cmd, procs)
+	outputs := make([]bytes.Buffer, procs)
+	s.Every, s.Report = uint64(procs), filepath.Join(dir, "report")
+	for i := range cmds {
+		args, err := json.Marshal(s)
+		if err != nil {
+			return nil, err
+		}
+		cmd := exec.Command(program, "-test.run=^TestSeeds$", "-test.timeout=0", "-sim="+string(args))
+		cmd.Env = withMutant(s.Mutant)
+		cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
+		if procs == 1 {
+			cmd.Stdout, cmd.Stderr = out, out
+		}
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		cmds[i] = cmd
+		s.From++
+	}
+	for i, cmd := range cmds {
+		wg.Go(func() {
+			err := cmd.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil || failed != nil {
+				return
+			}
+			failed = err
+			_, _ = io.Copy(out, &outputs[i])
+			for _, other := range cmds {
+				_ = other.Process.Kill()
+			}
+		})
+	}
+	wg.Wait()
+	reports, err := read(s.Report)
+	return reports, cmp.Or(failed, err)
+}
+
+// withMutant returns the environment of a program with this mutant switched on.
+func withMutant(name string) []string { return append(os.Environ(), seam.Variable+"="+name) }
+
+func read(name string) (reports []fleet.Report, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for lines := json.NewDecoder(f); lines.More(); {
+		var r fleet.Report
+		if err := lines.Decode(&r); err != nil {
+			return nil, err
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// sum returns what all runs counted, and how many seeds they ran.
+func sum(reports []fleet.Report) (t fleet.Totals, seeds int) {
+	t = fleet.Totals{}
+	for _, r := range reports {
+		t.Add(r.Totals)
+		seeds += r.Seeds
+	}
+	return t, seeds
+}
+
+// summary says what was simulated.
+func summary(reports []fleet.Report, took time.Duration) string {
+	t, seeds := sum(reports)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d seeds in %v, in which there were so many", seeds, took.Round(time.Millisecond))
+	for _, what := range slices.Sorted(maps.Keys(t)) {
+		fmt.Fprintf(&b, "\n%12d %s (%.0f a minute)", t[what], what, float64(t[what])/took.Minutes())
+	}
+	return b.String()
+}
+
+// worst says how long troubles took at most, of which kinds.
+func worst(reports []fleet.Report) string {
+	all := fleet.Worst{}
+	for _, r := range reports {
+		all.Add(r.Worst)
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, "the worst, with windows of 3 s, until all issue, a newcomer has a worker ID, the watermark is less than two windows behind:")
+	for _, l := range fleet.Bounds {
+		t := all[l.Trouble]
+		fmt.Fprintf(&b, "%-38s %6.1f s %6.1f s %6.1f s in %d runs\n", l.Trouble, t.Issue.Seconds(), t.Start.Seconds(), t.Watermark.Seconds(), t.Runs)
+	}
+	return b.String()
+}

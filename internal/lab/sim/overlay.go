@@ -1,0 +1,133 @@
+//go:build go1.25
+
+package main
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The simulator runs the real code, but for two things. The files in which packages
+// snowflake and lease ask the computer for the time, for sleep, for random numbers and for
+// its disk are replaced by files that ask the simulator. And the code contains the mutants.
+// The compiler gets the changed files by go build -overlay, so the code itself, and all
+// other builds of it, know nothing of the simulator.
+
+// replacedFiles are the files that the simulator has in the place of others: replaced/F.txt
+// in the place of F.
+//
+//go:embed replaced
+var replacedFiles embed.FS
+
+// probes tell the simulator what is stamped and granted.
+var probes = must(parseMutants("overlay.go", `
+name: probes
++++ lease.go
+ func (g *Generator) unlessCloned(r run) run {
++	g.stamps(r)
++++ lease/lease.go
+ func (l *Lease) publish(h *hold) {
++	l.grants(h)
+`))
+
+// overlay writes the changed files to dir, and the file that names them for the
+// go command.
+func overlay(root, dir string, mutants []mutant) (string, error) {
+	texts, err := mutated(root, slices.Concat(mutants, probes))
+	if err != nil {
+		return "", err
+	}
+	err = fs.WalkDir(replacedFiles, "replaced", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		file := strings.TrimSuffix(strings.TrimPrefix(name, "replaced/"), ".txt")
+		if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+			return fmt.Errorf("internal/lab/sim/%s has nothing to replace: %w", name, err)
+		}
+		b, err := replacedFiles.ReadFile(name)
+		texts[file] = string(b)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for file, text := range texts {
+		to := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, file)] = to
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "overlay.json")
+	return name, os.WriteFile(name, b, 0o644)
+}
+
+// mutated returns the files of the source that the mutants change, with all the mutants.
+func mutated(root string, mutants []mutant) (map[string]string, error) {
+	texts, splices := map[string]string{}, map[string][]splice{}
+	var errs []error
+	for i := range mutants {
+		for _, e := range mutants[i].edits {
+			if _, ok := texts[e.file]; !ok {
+				b, err := os.ReadFile(filepath.Join(root, e.file))
+				if err != nil {
+					return nil, fmt.Errorf("internal/lab/sim/%s: %w", mutants[i].path, err)
+				}
+				texts[e.file] = string(b)
+			}
+			s, err := spliceOf(&mutants[i], e, texts[e.file])
+			errs = append(errs, err)
+			splices[e.file] = append(splices[e.file], s)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for file, text := range texts {
+		var err error
+		texts[file], err = mutate(text, splices[file])
+		errs = append(errs, err)
+	}
+	return texts, errors.Join(errs...)
+}
+
+// root returns the folder of the source.
+func root() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/seed-5394e6b1/snowflake").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// build builds the tests of a package into dir with the overlay, and returns their program. The
+// tests of internal/lab/sim/fleet are the simulator.
+func build(dir, pkg string, race bool) (string, error) {
+	root, err := root()
+	if err != nil {
+		return "", err
+	}
+	name, err := overlay(root, dir, mutants)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, path.Base(path.Join("/root", pkg))+".test")
+	cmd := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-overlay", name, "-o", program, fmt.Sprintf("-race=%t", race), pkg)
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	return program, cmd.Run()
+}

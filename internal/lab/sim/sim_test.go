@@ -1,0 +1,338 @@
+//go:build go1.25
+
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/proof/steps"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/fleet"
+)
+
+var program string // the simulator
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "sim")
+	if err == nil {
+		program, err = build(dir, "./internal/lab/sim/fleet", depth.Race)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// seeds returns how many seeds a test runs. If the race detector is on, it is fewer, because a seed
+// takes ten times as long.
+func seeds(quick, full uint64) uint64 {
+	if depth.Race {
+		return quick / 4
+	}
+	return depth.Of(quick, full)
+}
+
+func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
+	s := fleet.Settings{To: seeds(16, 150)}
+	var out bytes.Buffer
+	begun := time.Now()
+	reports, err := run(program, runtime.NumCPU(), s, &out)
+	require.NoError(t, err, out.String())
+	t.Log(summary(reports, time.Since(begun)))
+	if !depth.Full() || depth.Race {
+		return
+	}
+	total, _ := sum(reports)
+	for _, what := range fleet.Counted {
+		assert.NotZerof(t, total[what], "%s never happened", what)
+	}
+}
+
+// The random faults of a run mostly leave something behind, such as a clock that is off. These runs
+// have none, so that each trouble is held to its bound.
+func TestEachTroubleIsOverWithinItsBound(t *testing.T) {
+	var out bytes.Buffer
+	begun := time.Now()
+	reports, err := run(program, runtime.NumCPU(), fleet.Settings{To: seeds(16, 300), Troubles: true}, &out)
+	require.NoError(t, err, out.String())
+	t.Log(summary(reports, time.Since(begun)) + "\n" + worst(reports))
+	total, _ := sum(reports)
+	assert.Greater(t, total["troubles"], 2*seeds(16, 300))
+}
+
+func TestBoundsStandInTheDocumentation(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/operations.md")
+	require.NoError(t, err)
+	for _, l := range fleet.Bounds {
+		assert.Contains(t, string(page), fmt.Sprintf("\n| %s | %v | %v | %v |", l.Trouble, l.Issue, l.Start, l.Watermark))
+	}
+}
+
+// In the full run, it is a million steps and more.
+func TestEachStepOfTheLeasesIsAStepOfTheModel(t *testing.T) {
+	if depth.Race {
+		t.Skip("the other test of fleets holds its steps against the model, too")
+	}
+	var out bytes.Buffer
+	begun := time.Now()
+	reports, err := run(program, runtime.NumCPU(), fleet.Settings{To: seeds(100, 400), Leases: true}, &out)
+	require.NoError(t, err, out.String())
+	t.Log(summary(reports, time.Since(begun)))
+	total, _ := sum(reports)
+	assert.Greater(t, total["steps"]+total["stamped ticks"], depth.Of[uint64](100_000, 1_000_000))
+	assert.Greater(t, total["stamped ticks"], depth.Of[uint64](10_000, 100_000))
+}
+
+// The simulator is not blind: it finds these mutants, each within so many seeds, and says which
+// promise is broken. In the runs with leases alone, the first step that is none of the model's is
+// found when it happens, and not when an ID repeats.
+func TestSimulatorFindsDefects(t *testing.T) {
+	if depth.Race {
+		t.Skip("runs without the race detector")
+	}
+	each(defects, func(d defect) {
+		var out bytes.Buffer
+		begun := time.Now()
+		reports, err := run(program, 1, fleet.Settings{To: d.seeds, Mutant: d.mutant, Leases: d.leases, Troubles: d.troubles, Brief: true}, &out)
+		if !assert.NoErrorf(t, err, "%s: %s", d.mutant, out.String()) || !assert.Len(t, reports, 1) {
+			return
+		}
+		if r := reports[0]; assert.Truef(t, r.Failed, "%s: not found within %d seeds", d.mutant, d.seeds) {
+			t.Logf("%-66s seed %3d in %.1f s: %v", d.mutant, r.Seed, time.Since(begun).Seconds(), r.Failure)
+			assert.Contains(t, r.Failure.Error(), d.says, d.mutant)
+		}
+	})
+}
+
+// defect is a mutant that the simulator finds.
+type defect struct {
+	mutant   string
+	seeds    uint64 // within so many
+	says     string // a part of the failure
+	leases   bool
+	troubles bool
+}
+
+var defects = []defect{
+	{mutant: "the bound is recorded after its use", seeds: 20, says: "and the model grants it clock sequence 0 from", leases: true},
+	{mutant: "a batch crosses the end of its tick", seeds: 20, says: "fields: "},
+	{mutant: "a store that lost its entries is new", seeds: 40, says: "breaks newcomer-waits and newcomer-begins-at-its-clock", leases: true},
+	{mutant: "the token is not compared", seeds: 40, says: "because it does not know yet that it has the worker ID", leases: true},
+	{mutant: "the wall clock is not looked at again", seeds: 20, says: "truth: "},
+	{mutant: "a lost lease goes on", seeds: 160, says: "is granted clock sequence 0 from", leases: true},
+	{mutant: "a save that failed is taken for made", seeds: 20, says: "had stamped up to", leases: true},
+	{mutant: "release records nothing", seeds: 20, says: "release: "},
+	{mutant: "a clock sequence is used before that is recorded", seeds: 40, says: "is granted clock sequence 1 from", leases: true},
+	{mutant: "a new holder forgets the other clock sequences", seeds: 20, says: "breaks take-keeps-the-other-bounds", leases: true},
+	{mutant: "bounds follow the clock back", seeds: 40, says: "breaks bound-never-goes-back", leases: true},
+	{mutant: "history is forgotten too soon", seeds: 40, says: "history: "},
+	{mutant: "a reader forgets what was seen", seeds: 20, says: "bound: crash: ", troubles: true},
+	{mutant: "a dead holder counts for ever", seeds: 20, says: "bound: crash: ", troubles: true},
+	{mutant: "a window that has ended counts again", seeds: 60, says: "bound: kills in a row: ", troubles: true},
+	{mutant: "an unreadable record keeps the watermark for ever", seeds: 150, says: "bound: one unreadable entry: ", troubles: true},
+	{mutant: "a lost worker ID is never replaced", seeds: 40, says: "bound: "},
+}
+
+func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
+	if depth.Race {
+		t.Skip("takes long with the race detector")
+	}
+	t.Parallel()
+	var out bytes.Buffer
+	_, err := run(program, 1, fleet.Settings{From: 20, To: 21, Nodes: depth.Of(64, 1024)}, &out)
+	require.NoError(t, err, out.String())
+}
+
+// The runs have crowds, too. Two callers of a crowd never begin at the same time. If there is one
+// thread, callers that are served together continue in the order in which they are told.
+func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
+	differ, pid := 0, regexp.MustCompile(`pid \d+`)
+	for seed := range seeds(4, 40) {
+		var runs [2][]string // what happened, without its order
+		for i := range runs {
+			var out bytes.Buffer
+			_, err := run(program, 1, fleet.Settings{From: seed, To: seed + 1, Trace: true}, &out)
+			require.NoError(t, err, out.String())
+			runs[i] = slices.Sorted(strings.SplitSeq(pid.ReplaceAllString(out.String(), ""), "\n"))
+		}
+		if !slices.Equal(runs[0], runs[1]) {
+			differ++
+			t.Logf("seed %d is not the same twice", seed)
+		}
+	}
+	assert.LessOrEqual(t, differ, depth.Of(1, 3))
+}
+
+// some returns the first mutant of each file, or all in the full run.
+func some(mutants []mutant) []mutant {
+	first := slices.CompactFunc(slices.Clone(mutants), func(a, b mutant) bool { return a.path == b.path })
+	return depth.Of(first, mutants)
+}
+
+// each calls f for all, some at once.
+func each[T any](all []T, f func(T)) {
+	var wg sync.WaitGroup
+	work := make(chan T)
+	for range runtime.NumCPU() {
+		wg.Go(func() {
+			for one := range work {
+				f(one)
+			}
+		})
+	}
+	for _, one := range all {
+		work <- one
+	}
+	close(work)
+	wg.Wait()
+}
+
+// No seed decides whether these mutants are found. The full run also looks whether the tests pass
+// without a mutant.
+func TestMutantsDieOnEveryRun(t *testing.T) {
+	if depth.Race {
+		t.Skip("runs without the race detector")
+	}
+	var err error
+	programs := map[string]string{}
+	for _, pkg := range []string{".", "./lease"} {
+		programs[pkg], err = build(t.TempDir(), pkg, false)
+		require.NoError(t, err)
+	}
+	var tests []killer
+	sought := some(mutants)
+	for _, m := range sought {
+		tests = append(tests, m.always...)
+	}
+	each(sought, func(m mutant) {
+		for _, k := range m.always {
+			begun := time.Now()
+			assert.Falsef(t, passes(t, programs[k.pkg], k, m.name), "%s: %s passes with %q", m.path, k, m.name)
+			t.Logf("%-66s %s in %.1f s", m.name, k, time.Since(begun).Seconds())
+		}
+	})
+	if depth.Full() {
+		slices.SortFunc(tests, func(a, b killer) int { return strings.Compare(a.pkg+a.test+a.scope, b.pkg+b.test+b.scope) })
+		each(slices.Compact(tests), func(k killer) {
+			assert.Truef(t, k.scope != "" || passes(t, programs[k.pkg], k, ""), "%s fails without a mutant", k)
+		})
+	}
+}
+
+// passes reports whether a test passes with a mutant. A scope passes unless one of its stories
+// shows the mutant. A test that does not end shows nothing.
+func passes(t *testing.T, program string, k killer, mutant string) bool {
+	cmd := exec.Command(program, "-test.v", "-test.failfast", "-test.timeout=9m", "-test.run=^"+k.test+"$")
+	if k.scope != "" {
+		cmd.Args = append(cmd.Args, "-scope="+k.scope)
+	}
+	cmd.Dir, cmd.Env = path.Join("../../..", k.pkg), append(withMutant(mutant), "SNOWFLAKE_FULL=0")
+	out, err := cmd.CombinedOutput()
+	assert.Containsf(t, string(out), "=== RUN   "+k.test+"\n", "%s: %s", mutant, out)
+	assert.NotContainsf(t, string(out), "panic: test timed out", "%s: %s", mutant, k)
+	if k.scope != "" {
+		return !strings.Contains(string(out), "BROKEN: ")
+	}
+	return err == nil
+}
+
+func TestEachGuardOfTheProofHasAMutantThatRemovesIt(t *testing.T) {
+	assert.Greater(t, len(mutants), 100)
+	var guards []string
+	for _, m := range mutants {
+		if m.guard != "" {
+			guards = append(guards, m.guard)
+		}
+	}
+	assert.Equal(t, set(steps.Guards(steps.Model)), set(guards))
+}
+
+// set returns each text once, in order.
+func set(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
+
+func TestMutantsDoNotDependOnEachOther(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/f.go", []byte("if a && b {\n\treturn c\n}\n"), 0o644))
+	require.NoError(t, os.WriteFile(dir+"/g.go", []byte("x\nx\n"), 0o644))
+	for name, test := range map[string]struct {
+		x, y string // diffs
+		want string // the source, or the error
+	}{
+		"on one line": {"-if a && b {\n+if (MUTANT || a) && b {", "-if a && b {\n+if a && b && !MUTANT {",
+			"if (on(\"x\") || a) && b && !on(\"y\") {\n\treturn c\n}\n"},
+		"at one place": {"-if a && b {\n+if a && b && !MUTANT {", "-if a && b {\n+if a && b || MUTANT {",
+			"if a && b && !on(\"x\") || on(\"y\") {\n\treturn c\n}\n"},
+		"between the same lines": {" if a && b {\n+\tx(MUTANT)", "+\ty(MUTANT)\n \treturn c",
+			"if a && b {\n\tx(on(\"x\"))\n\ty(on(\"y\"))\n\treturn c\n}\n"},
+		"the same text":              {"-\treturn c\n+\treturn d(MUTANT)", "-\treturn c\n+\treturn e(MUTANT)", `mutants "x" and "y" change the same text`},
+		"a part of a line":           {" if a", "+MUTANT\n }", `mutant "x" changes lines that f.go does not contain once; if the code has changed, change the mutant with it`},
+		"lines that are there twice": {"+++ g.go\n x\n+MUTANT", "", "g.go does not contain once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both, err := parseMutants("mutants/f.go.diff", "name: x\n"+test.x+"\n\nname: y\n"+test.y+"\n")
+			require.NoError(t, err)
+			texts, err := mutated(dir, both)
+			if err != nil {
+				assert.ErrorContains(t, err, test.want)
+				return
+			}
+			assert.Equal(t, test.want, texts["f.go"])
+		})
+	}
+}
+
+func TestInvalidMutantIsRefused(t *testing.T) {
+	const head, diff = "name: n\nwhy: w\nscope: s\n", " x\n+MUTANT\n"
+	for text, want := range map[string]string{
+		"why: w\n":                      "it does not begin with a name",
+		"name: n\nwhy: w\n" + diff:      "it needs a line for why, a line for always or scope, and a diff",
+		head:                            "it needs a line for why, a line for always or scope, and a diff",
+		head + "always: TestT\n" + diff: "always needs a package and a test",
+		head + "size: 3\n":              "unknown line",
+		head + "+MUTANT\n":              "an edit of a.go needs lines that are there, and MUTANT in a line that is new",
+		head + " x\n":                   "an edit of a.go needs lines that are there, and MUTANT in a line that is new",
+		head + diff + "\n" + head:       `mutant "n": mutants/a.go.diff has one, too`,
+		head + diff + "+++ b.go\n y\n":  "an edit of b.go needs",
+		head + diff + "@@\n y\n":        "an edit of a.go needs",
+	} {
+		_, err := readMutants(fstest.MapFS{"mutants/a.go.diff": {Data: []byte(text)}})
+		assert.ErrorContains(t, err, want)
+		assert.ErrorContains(t, err, "internal/lab/sim/mutants/a.go.diff")
+	}
+}
+
+func TestFailurePrintsItsReplayCommandAndAShortTrace(t *testing.T) {
+	if depth.Race {
+		t.Skip("runs without the race detector")
+	}
+	t.Parallel()
+	var out bytes.Buffer
+	_, err := run(program, 1, fleet.Settings{To: 400, Mutant: "the token is not compared", Leases: true}, &out)
+	require.Error(t, err)
+	assert.Contains(t, out.String(), `go run ./internal/lab/sim -seed `)
+	assert.Contains(t, out.String(), ` -leases -mutant "the token is not compared"`)
+	assert.Contains(t, out.String(), "in short, with ")
+	assert.Contains(t, out.String(), "BROKEN: ")
+	assert.Less(t, strings.Count(out.String(), "\n"), 100)
+}
