@@ -250,13 +250,6 @@ func (p *tab) text(selector string) (text string) {
 	return text
 }
 
-// text0 is the text of an element, with its spaces.
-func (p *tab) text0(selector string) (text string) {
-	p.t.Helper()
-	p.eval(fmt.Sprintf(`document.querySelector(%q).textContent`, selector), &text)
-	return text
-}
-
 // often does not wait for the browser to draw.
 var often = chromedp.WithPollingInterval(20 * time.Millisecond)
 
@@ -310,15 +303,9 @@ func (p *tab) click(selector string) {
 	p.run(chromedp.MouseClickXY(at.X, at.Y))
 }
 
-func (p *tab) href() (href string) {
-	p.t.Helper()
-	p.eval(`location.href`, &href)
-	return href
-}
-
 // hash is the URL's fragment.
-func (p *tab) hash() string {
+func (p *tab) hash() (hash string) {
 	p.t.Helper()
-	_, hash, _ := strings.Cut(p.href(), "#")
+	p.eval(`location.hash.slice(1)`, &hash)
 	return hash
 }
