@@ -7,10 +7,10 @@ import (
 
 // HookedFile is File with a call before each request to the operating system.
 func HookedFile(dir string, hook func(what, path string)) Store {
-	return &fileStore{dir: dir, disk: func(what, path string, do func() error) error {
+	return newFileStore(dir, func(what, path string, do func() error) error {
 		hook(what, path)
 		return do()
-	}}
+	})
 }
 
 // CrashingFile is File with a call before each change of a file or directory.

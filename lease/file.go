@@ -10,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 )
 
 // File returns the embedded store: a directory on a local file system of one host. It needs
@@ -55,24 +56,22 @@ import (
 // directory that is emptied, removed, replaced or not mounted, if the file .NAME.identity beside it
 // could not be written or is gone too. The worker IDs then count as never used, so IDs may repeat
 // until their old holders renew.
-func File(dir string) Store { return &fileStore{dir: dir, disk: hostDisk} }
+func File(dir string) Store { return newFileStore(dir, hostDisk) }
 
 type fileStore struct {
 	dir  string
 	copy bool // it is the directory of Options.LocalCopy, which has no mark beside it
-	disk disk
+	disk *disk.Disk
 
-	running sync.Map      // by key: the *operation that is under way
-	used    atomic.Bool   // the directory had an entry
-	device  atomic.Uint64 // the file system of the directory, as it was seen last; 0 if it was not seen
-	marked  atomic.Bool   // the mark beside the directory was written, as far as it can be
+	used   atomic.Bool   // the directory had an entry
+	device atomic.Uint64 // the file system of the directory, as it was seen last; 0 if it was not seen
+	marked atomic.Bool   // the mark beside the directory was written, as far as it can be
 }
 
-// Keys have no '~'.
-const (
-	lockSuffix = "~lock"
-	tmpSuffix  = "~new"
-)
+func newFileStore(dir string, f disk.Func) *fileStore { return &fileStore{dir: dir, disk: disk.New(f)} }
+
+// lockSuffix ends the names of locks. Keys have no '~'.
+const lockSuffix = "~lock"
 
 // minBackoff and maxBackoff are how long a save waits before it tries again to lock a
 // locked file.
@@ -83,13 +82,25 @@ const (
 
 func (s *fileStore) path(key string) string { return filepath.Join(s.dir, filepath.FromSlash(key)) }
 
+// run runs an operation on the directory.
+func run[T any](ctx context.Context, s *fileStore, key string, f func(*disk.Operation) (T, error)) (result T, err error) {
+	if s.dir == "" {
+		return result, fmt.Errorf("%w: the directory's name is empty", ErrInvalidOptions)
+	}
+	result, err = disk.Run(ctx, s.disk, key, s.dir, f)
+	if of, ok := err.(*disk.Error); ok {
+		err = (*FileError)(of)
+	}
+	return result, err
+}
+
 // Get waits for a Put of the same key whose caller has given up, until it is over.
 func (s *fileStore) Get(ctx context.Context, key string) (Entry, error) {
-	return run(ctx, s, key, func(op *operation) (Entry, error) { return s.get(op, key) })
+	return run(ctx, s, key, func(op *disk.Operation) (Entry, error) { return s.get(op, key) })
 }
 
 func (s *fileStore) List(ctx context.Context, prefix string) ([]Entry, error) {
-	return run(ctx, s, "list", func(op *operation) ([]Entry, error) {
+	return run(ctx, s, "list", func(op *disk.Operation) ([]Entry, error) {
 		if err := s.isThere(op); err != nil {
 			return nil, err
 		}
@@ -98,8 +109,8 @@ func (s *fileStore) List(ctx context.Context, prefix string) ([]Entry, error) {
 }
 
 // list returns the entries in a folder of the directory, and below it.
-func (s *fileStore) list(op *operation, folder, prefix string) (entries []Entry, err error) {
-	files, err := askFor(op, "list", s.path(folder), os.ReadDir)
+func (s *fileStore) list(op *disk.Operation, folder, prefix string) (entries []Entry, err error) {
+	files, err := op.ReadDir(s.path(folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -127,14 +138,14 @@ func (s *fileStore) list(op *operation, folder, prefix string) (entries []Entry,
 }
 
 func (s *fileStore) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
-	return run(ctx, s, key, func(op *operation) (Entry, error) {
+	return run(ctx, s, key, func(op *disk.Operation) (Entry, error) {
 		lock, err := s.lock(op, key, old)
 		if err != nil {
 			return Entry{}, err
 		}
-		defer unlock(lock)
+		defer disk.Unlock(lock)
 		e := Entry{Key: key, Version: randomText(), Value: value, Time: time.Now().UTC().Round(0)}
-		if err := op.replace(s.path(key), encodeEntry(e)); err != nil {
+		if err := op.Replace(s.path(key), encodeEntry(e)); err != nil {
 			return Entry{}, err
 		}
 		s.used.Store(true)
@@ -149,33 +160,29 @@ func (s *fileStore) Delete(ctx context.Context, key, old string) error {
 	if old == "" {
 		return fmt.Errorf("%w: %s is deleted by its version", ErrConflict, key)
 	}
-	_, err := run(ctx, s, key, func(op *operation) (none struct{}, err error) {
+	_, err := run(ctx, s, key, func(op *disk.Operation) (none struct{}, err error) {
 		lock, err := s.lock(op, key, old)
 		if err != nil {
 			return none, err
 		}
-		defer unlock(lock)
-		path := s.path(key)
-		if err := op.ask("remove", path, func() error { return os.Remove(path) }); err != nil {
-			return none, err
-		}
-		return none, op.syncDir(filepath.Dir(path))
+		defer disk.Unlock(lock)
+		return none, op.Remove(s.path(key))
 	})
 	return err
 }
 
 // lock waits for the lock of an entry, and compares its version.
-func (s *fileStore) lock(op *operation, key, old string) (*os.File, error) {
+func (s *fileStore) lock(op *disk.Operation, key, old string) (*os.File, error) {
 	path := s.path(key)
 	if err := s.isThere(op); err != nil {
 		return nil, err
 	}
-	if err := op.makeDir(filepath.Dir(path)); err != nil {
+	if err := op.MakeDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		lock, err := askFor(op, "lock", path+lockSuffix, tryLock)
-		if err != nil && !errors.Is(err, errLocked) {
+		lock, err := op.Lock(path + lockSuffix)
+		if err != nil && !errors.Is(err, disk.ErrLocked) {
 			return nil, err
 		}
 		is, bad := s.get(op, key)
@@ -189,22 +196,24 @@ func (s *fileStore) lock(op *operation, key, old string) (*os.File, error) {
 		case bad == nil && err == nil:
 			return lock, nil
 		case err == nil:
-			unlock(lock)
+			disk.Unlock(lock)
 		}
 		if bad != nil {
 			return nil, bad
 		}
-		op.at.Store(&request{errLocked.Error(), path + lockSuffix})
-		if err := sleep(op.ctx, backoff/2+randomN(backoff)); err != nil {
-			return nil, op.hangs(err)
+		err = op.Wait(disk.ErrLocked.Error(), path+lockSuffix, func(ctx context.Context) error {
+			return sleep(ctx, backoff/2+randomN(backoff))
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 }
 
 // get reads an entry. If there is none, it makes sure that the directory is there.
-func (s *fileStore) get(op *operation, key string) (Entry, error) {
+func (s *fileStore) get(op *disk.Operation, key string) (Entry, error) {
 	path := s.path(key)
-	b, err := askFor(op, "read", path, readFile)
+	b, err := op.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Entry{}, s.isThere(op)
 	}
@@ -223,10 +232,10 @@ func (s *fileStore) get(op *operation, key string) (Entry, error) {
 
 // isThere returns an error if the directory was used and does not exist, or if an empty directory
 // of another file system is in its place.
-func (s *fileStore) isThere(op *operation) error {
-	info, err := askFor(op, "stat", s.dir, os.Stat)
+func (s *fileStore) isThere(op *disk.Operation) error {
+	info, err := op.Stat(s.dir)
 	if err == nil {
-		return s.isMounted(op, deviceOf(info))
+		return s.isMounted(op, disk.Device(info))
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -234,7 +243,7 @@ func (s *fileStore) isThere(op *operation) error {
 	if was, err := s.wasUsed(op); !was || err != nil {
 		return err
 	}
-	if is, err := op.exists(s.dir); is || err != nil { // another process has made it since
+	if is, err := op.Exists(s.dir); is || err != nil { // another process has made it since
 		return err
 	}
 	return s.away("gone, or not mounted")
@@ -242,7 +251,7 @@ func (s *fileStore) isThere(op *operation) error {
 
 // isMounted returns an error if the directory, which is on this file system, is empty, and was on
 // another one: then it is not mounted, and what is seen is the mount point.
-func (s *fileStore) isMounted(op *operation, device uint64) error {
+func (s *fileStore) isMounted(op *disk.Operation, device uint64) error {
 	was := s.device.Load()
 	if was == device {
 		return nil
@@ -256,7 +265,7 @@ func (s *fileStore) isMounted(op *operation, device uint64) error {
 		moved = mark == markMounted && !s.isMountPoint(op)
 	}
 	if moved {
-		if files, err := askFor(op, "list", s.dir, os.ReadDir); err != nil {
+		if files, err := op.ReadDir(s.dir); err != nil {
 			return err
 		} else if len(files) == 0 {
 			return s.away("empty, and on another file system than before, so it is not mounted")
@@ -279,22 +288,22 @@ const (
 )
 
 // mark writes the mark, if it can be written.
-func (s *fileStore) mark(op *operation) {
+func (s *fileStore) mark(op *disk.Operation) {
 	text := markUsed
 	if s.isMountPoint(op) {
 		text = markMounted
 	}
 	if is, err := s.marks(op); err == nil && is != text {
-		_ = op.replace(s.outside(), []byte(text)) // without the right to write there, there is no such mark
+		_ = op.Replace(s.outside(), []byte(text)) // without the right to write there, there is no such mark
 	}
 }
 
 // marks returns what the mark says, or "" if there is no mark.
-func (s *fileStore) marks(op *operation) (string, error) {
+func (s *fileStore) marks(op *disk.Operation) (string, error) {
 	if s.outside() == "" {
 		return "", nil
 	}
-	b, err := askFor(op, "read", s.outside(), readFile)
+	b, err := op.ReadFile(s.outside())
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -302,26 +311,26 @@ func (s *fileStore) marks(op *operation) (string, error) {
 }
 
 // isMountPoint reports whether the directory is on another file system than the directory above it.
-func (s *fileStore) isMountPoint(op *operation) bool {
-	dir, err := askFor(op, "stat", s.dir, os.Stat)
-	above, bad := askFor(op, "stat", filepath.Dir(s.outside()), os.Stat)
-	return err == nil && bad == nil && deviceOf(dir) != deviceOf(above)
+func (s *fileStore) isMountPoint(op *disk.Operation) bool {
+	dir, err := op.Stat(s.dir)
+	above, bad := op.Stat(filepath.Dir(s.outside()))
+	return err == nil && bad == nil && disk.Device(dir) != disk.Device(above)
 }
 
 // wasUsed reports whether the directory has had an entry, as far as that is known without it.
-func (s *fileStore) wasUsed(op *operation) (bool, error) {
+func (s *fileStore) wasUsed(op *disk.Operation) (bool, error) {
 	if s.copy {
 		return false, nil
 	}
 	if outside := s.outside(); outside != "" && !s.used.Load() {
-		return op.exists(outside)
+		return op.Exists(outside)
 	}
 	return s.used.Load(), nil
 }
 
 // isNew reports whether the directory was never used.
 func (s *fileStore) isNew(ctx context.Context) (bool, error) {
-	return run(ctx, s, "list", func(op *operation) (bool, error) {
+	return run(ctx, s, "list", func(op *disk.Operation) (bool, error) {
 		if was, err := s.wasUsed(op); was || err != nil {
 			return false, err
 		}

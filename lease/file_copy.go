@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 )
 
 // localCopy is a Store around a Store. It keeps the records of one owner in a directory of
@@ -54,9 +56,10 @@ const (
 func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.patience())
 	defer cancel()
-	local := &fileStore{dir: o.LocalCopy, copy: true, disk: o.disk}
-	if local.disk == nil {
-		local.disk = hostDisk
+	local := newFileStore(o.LocalCopy, hostDisk)
+	local.copy = true
+	if o.disk != nil {
+		local.disk = disk.New(o.disk)
 	}
 	id, err := local.Get(ctx, identityKey)
 	if err == nil && id.Version == "" {

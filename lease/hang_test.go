@@ -5,10 +5,7 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -169,69 +166,6 @@ func TestAbandonedSaveReplacesNoNewerRecord(t *testing.T) {
 			require.NoError(t, err, "the lock is free")
 		}
 	})
-}
-
-// If the file system hangs, all attempts together need one goroutine for each file.
-func TestHangingFileSystemCostsFewGoroutines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := new(stuckDisk)
-		s := HookedFile(t.TempDir(), disk.hook)
-		disk.begin("lock", "0~lock")
-		before := runtime.NumGoroutine()
-		for range 100 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			_, err := s.Put(ctx, "worker/0", "", nil)
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
-		assert.LessOrEqual(t, runtime.NumGoroutine(), before+1)
-		disk.end()
-		time.Sleep(time.Second) // until it is over
-	})
-}
-
-// lossy is a disk that loses all that was not synced when the machine crashes: contents of files
-// and names in directories.
-type lossy struct {
-	synced map[string]string // by path: the content at the last sync
-	names  map[string]string // by path: the content after a crash
-}
-
-func (d *lossy) disk(what, path string, do func() error) error {
-	switch what {
-	case "sync":
-		b, err := os.ReadFile(path)
-		d.synced[path] = string(b)
-		return err
-	case "rename":
-		d.synced[path] = d.synced[path+tmpSuffix]
-	case "sync directory":
-		for of, content := range d.synced {
-			if filepath.Dir(of) == path {
-				d.names[of] = content
-			}
-		}
-	}
-	return do()
-}
-
-// If Put returned an entry, the entry is still there after a crash of the machine.
-func TestEntriesSurviveACrashOfTheMachine(t *testing.T) {
-	d := &lossy{synced: map[string]string{}, names: map[string]string{}}
-	dir := filepath.Join(t.TempDir(), "leases")
-	s := &fileStore{dir: dir, disk: d.disk}
-	var e Entry
-	for i := range 50 {
-		var err error
-		e, err = s.Put(t.Context(), "worker/3", e.Version, fmt.Append(nil, i))
-		require.NoError(t, err)
-		left := filepath.Join(t.TempDir(), "worker", "3")
-		require.NoError(t, os.Mkdir(filepath.Dir(left), 0o755))
-		require.NoError(t, os.WriteFile(left, []byte(d.names[filepath.Join(dir, "worker", "3")]), 0o644))
-		after, err := File(filepath.Dir(filepath.Dir(left))).Get(t.Context(), "worker/3")
-		require.NoError(t, err)
-		require.Equal(t, e, after)
-	}
 }
 
 // answersAfter is a store that answers each request so late.

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 )
 
 // This file is all that the package knows of the computer's disk, clocks, dice and hypervisor. The
 // simulator builds the package with another file in its place.
 
-// hostDisk is the disk that file stores and local copies are on.
-var hostDisk disk = osDisk
+// hostDisk makes the requests of file stores and local copies to the operating system.
+var hostDisk disk.Func = disk.OS
 
 // timeNow returns the time of this host's clock, with its monotonic part.
 var timeNow = time.Now

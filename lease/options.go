@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 )
 
 // Reuse says who may have a worker ID after its holder has gone.
@@ -178,8 +179,8 @@ type Options struct {
 	// another. "next" says what will happen by itself. nil: slog.Default() at the time of Acquire.
 	Logger *slog.Logger
 
-	foreignClock bool // Clock is not the kernel's
-	disk         disk // of LocalCopy; nil: hostDisk
+	foreignClock bool      // Clock is not the kernel's
+	disk         disk.Func // of LocalCopy; nil: hostDisk
 }
 
 // defaultWindow returns the window of Options whose Window is 0, whatever their layout is.

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package lease
+package disk
 
 import (
 	"os"
@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If the lock's file was removed, another process can lock a new file of that name. So the lock does not
-// count.
+// If the lock's file was removed, another process can lock a new file of that name. So the lock
+// does not count.
 func TestLockOnARemovedFileDoesNotCount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	f, err := os.Create(path)

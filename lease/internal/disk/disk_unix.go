@@ -1,22 +1,21 @@
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package lease
+package disk
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"syscall"
-	"time"
 )
 
-var errLocked = errors.New("locked by another")
+// ErrLocked is the error of a Lock if another one is held.
+var ErrLocked = errors.New("locked by another")
 
 // openNonblock keeps an open call from waiting for the other end of a pipe.
 const openNonblock = syscall.O_NONBLOCK
 
-// tryLock locks a file: any other tryLock of it fails with errLocked, in this process or
-// another, until unlock is called or the process ends.
 func tryLock(path string) (*os.File, error) {
 	f, err := openRegular(path, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) { // the file is mostly there: then other processes need not wait for the directory
@@ -30,7 +29,7 @@ func tryLock(path string) (*os.File, error) {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	if err == syscall.EWOULDBLOCK || err == nil && !isAt(f, path) { // if the file was removed meanwhile, there may be a new one
-		err = errLocked
+		err = ErrLocked
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -51,10 +50,9 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && bad == nil && os.SameFile(opened, there)
 }
 
-// patienceWith returns 0: other processes that have a file open do not exclude a request.
-func patienceWith(string, error) time.Duration { return 0 }
+// outlast calls do: other processes that have a file open do not exclude a request.
+func outlast(_ context.Context, _ string, do func() error) error { return do() }
 
-// deviceOf returns the file system of a file.
 func deviceOf(info fs.FileInfo) uint64 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(stat.Dev)

@@ -1,15 +1,16 @@
 //go:build !(darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd || windows)
 
-package lease
+package disk
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
-	"time"
 )
 
-var errLocked = errors.New("locked by another")
+// ErrLocked is the error of a Lock if another one is held.
+var ErrLocked = errors.New("locked by another")
 
 const openNonblock = 0
 
@@ -19,8 +20,7 @@ func tryLock(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func unlock(*os.File) {}
 
-// patienceWith returns 0: other processes that have a file open do not exclude a request.
-func patienceWith(string, error) time.Duration { return 0 }
+// outlast calls do: other processes that have a file open do not exclude a request.
+func outlast(_ context.Context, _ string, do func() error) error { return do() }
 
-// deviceOf returns 0: the file system of a file is not known.
 func deviceOf(fs.FileInfo) uint64 { return 0 }
