@@ -31,26 +31,28 @@
 //	for {
 //		s, err := r.Next(ctx)
 //		...
-//		rows, err := db.QueryContext(ctx, `SELECT id, body FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo)
+//		rows, err := db.QueryContext(ctx,
+//			`SELECT id, body FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo)
 //		... process the rows
-//		_, err = db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1 WHERE id = $2`, s.UpTo, s.After)
+//		_, err = db.ExecContext(ctx,
+//			`UPDATE outbox_cursor SET id = $1 WHERE id = $2`, s.UpTo, s.After)
 //	}
 //
 // The package's example is a whole outbox, with the lease and the tables.
 //
 // The cursor is one ID, which you store after each span, also after a span without rows. A new
 // reader begins at 0, and a reader that was away for a week continues from its cursor. One process
-// at a time uses a cursor. If there may be two, as while a new version is deployed, the UPDATE
-// above changes no row in the second: end it, or it processes the rows, too.
+// at a time uses a cursor. There may be two for a moment, as when a new version is deployed: then
+// the UPDATE above changes no row in the second. End that process, or it processes the rows, too.
 //
 // If you store the cursor in a transaction that also stores the results, as the example of
 // [Reader.Next] does, and roll back unless the UPDATE changed a row, each row is processed once. If
 // you store it afterwards, the rows of the last span may come again after a crash: up to
 // Options.Rows.
 //
-// A row comes some seconds after it was committed: [lease.Options].FloorEvery, which writers set,
-// decides how many. With FloorEvery of a second there are about two; if it is not set, a third of
-// a window more, ten seconds.
+// A reader gets a row some seconds after it was committed. [lease.Options].FloorEvery, which
+// writers set, decides how many: about two if it is a second. If it is not set, a third of a window
+// is added, by default ten seconds.
 //
 // All processes that insert rows need leases from one store, and all insert under the same fence.
 // If a program cannot check the fence, [Fence.Trigger] has PostgreSQL check it. A process that
@@ -84,8 +86,8 @@
 // in a savepoint which is rolled back, or that are committed by a statement before the check, as
 // MySQL and MariaDB do at a CREATE TABLE. If one commits late, its rows may be missed.
 //
-// HAZARD: on SQLite, a fence in another file than the rows. Another file has a lock of its own. So a
-// writer may attach files, but the rows and the fence are in its main file.
+// HAZARD: on SQLite, a fence in another file than the rows. Each file has a lock of its own. So a
+// writer may attach files, but the rows and the fence must be in its main file.
 //
 // HAZARD: XA on MySQL and MariaDB. XA PREPARE releases shared locks, so an XA transaction may
 // commit below the fence unless its isolation level is SERIALIZABLE. Writer.Do never uses XA.
@@ -112,8 +114,9 @@
 // HAZARD: a transaction that stays open under a [lease.Lease.Hold] keeps back the rows of all
 // writers. The reader logs who, once the watermark is two windows behind.
 //
-// HAZARD: rows whose IDs lie ahead of the watermark, as of an import from another system, are read
-// when the watermark has passed them. If the next row waits for a minute, the reader logs its ID.
+// HAZARD: rows whose IDs lie ahead of the watermark, such as rows imported from another system, are
+// not read until the watermark has passed them. If the next row waits for a minute, the reader logs
+// its ID.
 //
 // docs/watermark.md has measurements, compares other ways to read new rows, and says what holds the
 // watermark back.

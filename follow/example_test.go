@@ -38,7 +38,8 @@ func Example() {
 	// In each process that takes orders:
 	start, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	l, err := lease.Acquire(start, store, &lease.Options{FloorEvery: time.Second}) // events come some 2 s later
+	// With FloorEvery of a second, events are delivered some 2 s after the commit.
+	l, err := lease.Acquire(start, store, &lease.Options{FloorEvery: time.Second})
 	check(err)
 	defer l.Release(ctx)
 	gen, err := snowflake.NewLeased(l, nil)
@@ -100,8 +101,8 @@ func Example() {
 	}
 }
 
-// A projection: what is made of the rows is stored together with the cursor, in one transaction. So
-// each row is processed once, even if two processes do this at once: one of them ends.
+// A projection: the results of processing the rows are stored with the cursor, in one transaction.
+// So each row is processed once, even if two processes do this at the same time: one of them ends.
 func ExampleReader_Next() {
 	var (
 		fence  *follow.Fence
@@ -113,12 +114,13 @@ func ExampleReader_Next() {
 		s, err := r.Next(ctx)
 		if errors.Is(err, follow.ErrRewound) { // the database was restored, or failed over
 			log.Print(err)
-			continue // the next span sets the cursor back; rows come again, and ON CONFLICT skips them
+			continue // the next span sets the cursor back; ON CONFLICT skips rows that come again
 		}
 		check(err)
 		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		check(err)
-		_, err = tx.ExecContext(ctx, `INSERT INTO seen SELECT id, event FROM outbox WHERE id > $1 AND id <= $2 ON CONFLICT DO NOTHING`, s.After, s.UpTo)
+		_, err = tx.ExecContext(ctx, `INSERT INTO seen SELECT id, event FROM outbox WHERE id > $1 AND id <= $2
+			ON CONFLICT DO NOTHING`, s.After, s.UpTo)
 		check(err)
 		result, err := tx.ExecContext(ctx, `UPDATE seen_cursor SET id = $1 WHERE id = $2`, s.UpTo, s.After)
 		check(err)
@@ -127,7 +129,7 @@ func ExampleReader_Next() {
 	}
 }
 
-// checkOne ends the program if the cursor was not where it had left it.
+// checkOne ends the program if the cursor is not where the program left it.
 func checkOne(result sql.Result) {
 	if n, err := result.RowsAffected(); err != nil || n != 1 {
 		log.Fatalf("another process uses this cursor, too: %d rows, %v", n, err)

@@ -18,9 +18,15 @@ import (
 type Dialect uint8
 
 const (
-	PostgreSQL Dialect = iota + 1 // 10 or later; if transactions are prepared, since November 2021
-	MySQL                         // 5.7 or later, and MariaDB; of 11.0, 11.1 and 11.2 the last releases, and not 11.3
-	SQLite                        // 3.24 or later
+	// PostgreSQL 10 or later. To prepare transactions, use a release of November 2021 or later.
+	PostgreSQL Dialect = iota + 1
+
+	// MySQL 5.7 or later, or MariaDB, but not 11.3, and of 11.0, 11.1 and 11.2 only the last
+	// releases.
+	MySQL
+
+	// SQLite 3.24 or later.
+	SQLite
 )
 
 var (
@@ -32,8 +38,8 @@ var (
 	// ErrRewound is matched by the error of [Reader.Next] and [Reader.Read] if the fence on the
 	// primary is below the cursor. The primary has then lost commits, in a failover or a restore.
 	// Log it, and call the method again: the next span has no rows, and its UpTo, below its After,
-	// is the fence. If you store it as you store every cursor, none is missed, even after a crash.
-	// The rows between come again.
+	// is the fence. Store it as you store every cursor, and no row is missed, even after a crash.
+	// The rows between the two come again.
 	ErrRewound = errors.New("follow: the fence was set back")
 
 	// ErrInvalid is matched by the error of [NewFence], [Fence.Check] and [Fence.Trigger] if an
@@ -50,8 +56,8 @@ type Fence struct {
 	dialect Dialect
 	name    string
 	sql     statements
-	raises  sql.IsolationLevel // of the transactions that raise it
-	reads   sql.IsolationLevel // of those of Reader.Read, which need a snapshot
+	raises  sql.IsolationLevel // of the transactions that raise the fence
+	reads   sql.IsolationLevel // of Reader.Read's transactions, which need a snapshot
 
 	mu       sync.Mutex
 	readings map[lease.Store]*reading
@@ -59,14 +65,17 @@ type Fence struct {
 
 // statements are the SQL of a fence. $1 and $2 are parameters.
 type statements struct {
-	ready   string   // finds a row if the fence is there, and needs nothing
-	create  []string // in a transaction
+	ready   string   // finds a row if the fence is complete
+	create  []string // run in one transaction
 	check   string   // takes the lock in shared mode, and then reads the mark
 	reached string   // reads the fence's row: readers may read up to it
 	raise   string   // sets the row to $1, unless it is greater, or is below $2
 	turn    string   // PostgreSQL: whether no other reader is raising the fence
 	mark    string   // PostgreSQL: makes all later checks compare with $1
-	holders string   // PostgreSQL: the transactions that hold the advisory lock of $1, of those in $2 or, if $2 is empty, of all
+
+	// holders finds PostgreSQL's transactions that hold the advisory lock of $1: those of $2, or
+	// all if $2 is empty.
+	holders string
 }
 
 // PostgreSQL cuts names after 63 characters, and those of fences get a suffix.
@@ -89,12 +98,13 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	case d < PostgreSQL || d > SQLite:
 		return nil, fmt.Errorf("%w: Dialect %d is unknown", ErrInvalid, d)
 	case d == SQLite && strings.Contains(name, "."):
-		return nil, fmt.Errorf("%w: %q: on SQLite the fence is in the main file, as the rows are", ErrInvalid, name)
+		return nil, fmt.Errorf("%w: %q: on SQLite the fence must be in the main file, as the rows are", ErrInvalid, name)
 	case !fenceNames.MatchString(name):
 		return nil, fmt.Errorf("%w: %q is not a name, or schema.name, of up to 50 letters, digits and underscores", ErrInvalid, name)
 	}
 	f := &Fence{dialect: d, name: name, readings: map[lease.Store]*reading{}}
-	f.raises, f.reads = sql.LevelRepeatableRead, sql.LevelRepeatableRead // below it, MySQL needs a binary log of rows
+	// Below this level, MySQL needs a binary log of rows.
+	f.raises, f.reads = sql.LevelRepeatableRead, sql.LevelRepeatableRead
 	st := &f.sql
 	named := strings.NewReplacer("{t}", f.table(name), "{m}", f.quote(name+"_mark"), "{class}", class).Replace
 	st.ready = named(`SELECT 1 FROM {t} WHERE one = 1`)
@@ -113,9 +123,9 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 			// Logical replication copies the row, and not the sequence.
 			named(`SELECT setval('{m}'::regclass, GREATEST(t.id, CASE WHEN m.is_called THEN m.last_value ELSE 0 END)) FROM {t} AS t, {m} AS m`))...)
 		// CASE evaluates its condition first. The sequence is read as it is then, and not in the
-		// statement's snapshot. From PostgreSQL 18 on its value is NULL for a role without rights; the
-		// cast then fails. The calls have exactly the types of functions in pg_catalog, so that nobody
-		// can have writers call another.
+		// statement's snapshot. From PostgreSQL 18 on, its value is NULL for a role without rights;
+		// the cast then fails. The arguments have exactly the types of the functions in pg_catalog,
+		// so that no function of another schema matches better.
 		st.check = named(`SELECT CASE WHEN pg_advisory_xact_lock_shared({class}, '{m}'::regclass::oid::int) IS NULL THEN NULL
     ELSE COALESCE(pg_sequence_last_value('{m}'::regclass), format(text 'no right to read the fence''s sequence, or no Fence.Create')::bigint) END`)
 		st.turn = named(`SELECT pg_try_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`)
@@ -139,7 +149,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	return f, nil
 }
 
-// table returns the name of a table as SQL. On SQLite it is not another file's.
+// table returns the name of a table as SQL. On SQLite it names the table of the main file.
 func (f *Fence) table(name string) string {
 	if f.dialect == SQLite {
 		name = "main." + name
@@ -147,8 +157,8 @@ func (f *Fence) table(name string) string {
 	return f.quote(name)
 }
 
-// quote returns a name that matches names as SQL. If there is no column "a", SQLite reads it as a
-// text, but not `a`.
+// quote quotes a name, which matches names. If there is no column a, SQLite reads "a" as a text, so
+// backquotes are used there.
 func (f *Fence) quote(name string) string {
 	quote := "`"
 	if f.dialect == PostgreSQL {
@@ -157,7 +167,7 @@ func (f *Fence) quote(name string) string {
 	return quote + strings.ReplaceAll(name, ".", quote+"."+quote) + quote
 }
 
-// bind returns a query with parameters as the database writes them. SQLite can read $1.
+// bind writes the parameters of a query as the database does. SQLite reads $1, too.
 func (f *Fence) bind(query string) string {
 	if f.dialect != MySQL {
 		return query
@@ -173,7 +183,7 @@ func (f *Fence) bind(query string) string {
 // sequence, and on MySQL UPDATE on the table. Readers need SELECT and UPDATE on both, and as much
 // of the leases' store as a writer, because they store the watermark there.
 //
-// On PostgreSQL, pg_advisory_lock(1718579308, ...) is the fences': lock nothing else with this key.
+// On PostgreSQL, fences use the advisory locks (1718579308, ...): lock nothing else with this key.
 func (f *Fence) Create(ctx context.Context, db *sql.DB) error {
 	var one int
 	if db.QueryRowContext(ctx, f.sql.ready).Scan(&one) == nil {
@@ -219,7 +229,7 @@ type Queryer interface {
 // transactions.
 func (f *Fence) Check(ctx context.Context, tx Queryer, first snowflake.ID) error {
 	if _, is := tx.(interface{ Stats() sql.DBStats }); is {
-		return fmt.Errorf("%w: Check needs the transaction, and not the database, whose lock ends with the statement", ErrInvalid)
+		return fmt.Errorf("%w: Check needs the transaction, not the database: its lock would end with the statement", ErrInvalid)
 	}
 	var mark snowflake.ID
 	if err := tx.QueryRowContext(ctx, f.sql.check).Scan(&mark); err != nil {
@@ -267,8 +277,9 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 	}
 	// The function runs with its owner's rights, and ignores the caller's search_path.
 	var schema string
-	if err := db.QueryRowContext(ctx, `SELECT quote_ident(nspname) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE pg_class.oid = '`+
-		f.quote(f.name)+`'::regclass`).Scan(&schema); err != nil {
+	query := `SELECT quote_ident(nspname) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
+	WHERE pg_class.oid = '` + f.quote(f.name) + `'::regclass`
+	if err := db.QueryRowContext(ctx, query).Scan(&schema); err != nil {
 		return f.wrap("trigger", err)
 	}
 	r := strings.NewReplacer("{function}", schema+`."`+name+`"`, "{mark}", schema+"."+f.quote(base+"_mark"),
@@ -284,7 +295,8 @@ BEGIN
 	RETURN NULL;
 END $$`),
 		r.Replace(`DO $$ BEGIN
-	IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = '{table}'::regclass AND tgname IN ('{name}', '{name}/update') AND tgfoid <> '{function}'::regproc) THEN
+	IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = '{table}'::regclass
+		AND tgname IN ('{name}', '{name}/update') AND tgfoid <> '{function}'::regproc) THEN
 		RAISE EXCEPTION 'the trigger {name} is that of a fence in another schema';
 	END IF;
 END $$`),
@@ -328,7 +340,7 @@ func has(err error, code string) bool {
 	return false
 }
 
-// wrap adds to an error of the database what was done with which fence.
+// wrap adds the fence, and what was done with it, to an error of the database.
 func (f *Fence) wrap(what string, err error) error {
 	if err == nil {
 		return nil

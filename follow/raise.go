@@ -14,18 +14,18 @@ import (
 // stallsAfter is how long a stall may last before it is logged.
 const stallsAfter = 5 * time.Second
 
-// busy is the stall of a fence that is not raised yet, because writers hold its lock.
+// busy returns the stall of a fence that cannot be raised yet, because writers hold its lock.
 func busy(attrs ...any) *stall {
 	return &stall{why: "waiting for transactions that have checked the fence and stay open", after: stallsAfter, attrs: attrs}
 }
 
-// reach returns the fence's row. A statement that begins now sees every row up to it.
+// reach reads the fence's row. A statement that begins now sees every row up to it.
 func (f *Fence) reach(ctx context.Context, q Queryer) (id snowflake.ID, err error) {
 	return id, f.wrap("read", q.QueryRowContext(ctx, f.sql.reached).Scan(&id))
 }
 
 // raiseTo raises the fence to an ID, unless it has reached it, or is below after. It returns where
-// the fence was found, or was left. While it waits for writers on PostgreSQL, it calls waits.
+// the fence is then. While raiseTo waits for writers on PostgreSQL, it calls waits.
 func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID, waits func(*stall)) (at snowflake.ID, err error) {
 	defer func() {
 		if err != nil && (has(err, "1205") || f.dialect == SQLite && strings.Contains(err.Error(), "locked")) {
@@ -74,14 +74,14 @@ func impatient(ctx context.Context, conn *sql.Conn) (patient func(), err error) 
 	_, err = conn.ExecContext(ctx, limit+`1`)
 	return func() {
 		if _, err := conn.ExecContext(ctx, limit+was); err != nil {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it would keep our limit
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // discard it: it has our limit
 		}
 	}, err
 }
 
-// raiseMark raises PostgreSQL's sequence first, so that every later check compares with it, and then
-// waits for the transactions that checked earlier. Readers take turns. Otherwise one could lower the
-// sequence, or set the row while the other still waits. raiseMark returns where the row is.
+// raiseMark raises PostgreSQL's sequence, so that every later check compares with it. Then it waits
+// for the transactions that checked earlier. Readers take turns: otherwise one could lower the
+// sequence, or set the row while another still waits. raiseMark returns the row's ID.
 func (f *Fence) raiseMark(ctx context.Context, tx *sql.Tx, after, to snowflake.ID, waits func(*stall)) (at snowflake.ID, err error) {
 	var ours bool
 	if err := tx.QueryRowContext(ctx, f.sql.turn).Scan(&ours); err != nil {
@@ -108,15 +108,16 @@ func (f *Fence) raiseMark(ctx context.Context, tx *sql.Tx, after, to snowflake.I
 	return at, err
 }
 
-// holders returns which of some transactions, or of all, hold the advisory lock of a table or a
-// sequence, and the stall that says so. A prepared transaction keeps its name, and has no process.
+// holders returns which transactions hold the advisory lock of a table or a sequence, and the stall
+// that names them. If some is not empty, it looks only at those. A prepared transaction keeps its
+// name, and has no process.
 func (f *Fence) holders(ctx context.Context, tx *sql.Tx, of, some string) (open string, s *stall, err error) {
 	var pids string
 	err = tx.QueryRowContext(ctx, f.sql.holders, f.quote(of), some).Scan(&open, &pids)
 	return open, busy("processes", cmp.Or(pids, "none: the transaction is prepared, see pg_prepared_xacts")), err
 }
 
-// sleep waits, and returns ctx's error if ctx ends first.
+// sleep waits for d. If ctx ends first, it returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

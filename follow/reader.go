@@ -43,8 +43,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Span is a range of IDs: those above After, up to and including UpTo. There are none if UpTo is
-// below After, which sets the cursor back after [ErrRewound].
+// Span is a range of IDs: those above After, up to and including UpTo. After [ErrRewound], UpTo is
+// below After: such a span has no IDs, and sets the cursor back.
 type Span struct{ After, UpTo snowflake.ID }
 
 // Reader reads rows in spans of IDs. When it returns a span, no row will ever be added to it. Its
@@ -63,17 +63,17 @@ type Reader struct {
 	back    *Span         // the next span after ErrRewound; otherwise nil
 	silence *time.Timer   // ends a try when the database or the store does not answer
 	idle    time.Duration // how long to wait before the next try
-	well    bool          // a try has succeeded, or waits
+	well    bool          // whether a try has succeeded, or stalled, since the reader was made
 	bad     error         // why the last try did not succeed; nil if it did
 	since   time.Time     // when bad began
-	logged  string        // the last error or stall that was logged since a try succeeded; empty: none
+	logged  string        // the last error or stall logged since a try succeeded
 }
 
-// stall is an error that ends by itself.
+// stall is an error that needs no repair: it ends when what is waited for has happened.
 type stall struct {
 	why   string
-	after time.Duration // it is logged if it has lasted for so long
-	pause time.Duration // how long to wait before the second try. 0: Options.Every
+	after time.Duration // how long it lasts before it is logged
+	pause time.Duration // how long to wait before the second try; 0: Options.Every
 	attrs []any         // for the log
 }
 
@@ -93,23 +93,26 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 	r.idle = r.o.Every
 	if r.o.Table != "" {
 		column := cmp.Or(r.o.Column, "id")
-		if !names.MatchString(r.o.Table) || !names.MatchString(column) || f.dialect == SQLite && strings.Contains(r.o.Table, ".") {
-			panic(fmt.Sprintf("follow: Options.Table %q or Options.Column %q is not a name of up to 63 letters, digits and underscores", r.o.Table, column))
+		if !names.MatchString(r.o.Table) || !names.MatchString(column) ||
+			f.dialect == SQLite && strings.Contains(r.o.Table, ".") {
+			panic(fmt.Sprintf("follow: Options.Table %q or Options.Column %q is not a name of up to 63 letters, "+
+				"digits and underscores", r.o.Table, column))
 		}
 		from := `SELECT ` + f.quote(column) + ` AS id FROM ` + f.table(r.o.Table) + ` WHERE ` + f.quote(column)
 		order := ` ORDER BY ` + f.quote(column) + ` LIMIT `
 		rows := cmp.Or(max(0, r.o.Rows), 1000)
-		r.count = f.bind(fmt.Sprintf(`SELECT COUNT(*), COALESCE(MAX(id), 0) FROM (%s > $1 AND %s <= $2%s%d) AS s`, from, f.quote(column), order, rows))
+		r.count = f.bind(fmt.Sprintf(`SELECT COUNT(*), COALESCE(MAX(id), 0) FROM (%s > $1 AND %s <= $2%s%d) AS s`,
+			from, f.quote(column), order, rows))
 		r.first = f.bind(from + ` > $1` + order + `1`)
 		r.o.Rows = rows
 	}
 	return r
 }
 
-// Mark returns the watermark as this process's readers of the fence last read it. Its field HeldBy
-// says which holder keeps it back, and so the reader: none until it is two windows behind. Before
-// the first reading it is the zero Mark. The time of its ID is how far the reader is behind while
-// there are new rows.
+// Mark returns the watermark as this process's readers of the fence last read it, or the zero Mark
+// if they have not read it yet. While there are new rows, the time of its ID shows how far the
+// reader is behind. Once that is two windows, the field HeldBy names the holder that keeps the
+// watermark back.
 func (r *Reader) Mark() lease.Mark {
 	return *r.reading.mark.Load()
 }
@@ -156,7 +159,8 @@ func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) er
 // failure is an error of fn.
 type failure struct{ error }
 
-// await looks for a span until there is one, and raises the fence when there is something to read.
+// await tries until there is a span, and returns it. It logs stalls and errors, except those that
+// end the call.
 func (r *Reader) await(ctx context.Context, look func(context.Context) (Span, error)) (Span, error) {
 	if err := lock(ctx, r.turn); err != nil {
 		return Span{}, err
@@ -182,7 +186,7 @@ func (r *Reader) await(ctx context.Context, look func(context.Context) (Span, er
 			}
 		case errors.Is(err, ErrRewound):
 			return Span{}, err
-		case ctx.Err() != nil: // and what kept the reader until then is r.bad
+		case ctx.Err() != nil: // not logged; r.bad is why the reader waited until then
 		case !r.well && !errors.Is(err, lease.ErrWiped):
 			return Span{}, fmt.Errorf("follow: the reader cannot begin: %w", err)
 		default:
@@ -221,7 +225,10 @@ func (r *Reader) try(parent context.Context, look func(context.Context) (Span, e
 		if there, err = r.raise(ctx); there {
 			r.silence.Reset(patience)
 			if s, err = look(ctx); err == nil && s.UpTo == s.After && r.o.Replica != nil {
-				err = &stall{why: "waiting for the replica, which lacks rows and a fence that the primary has", after: stallsAfter, pause: r.o.Every / 10}
+				err = &stall{
+					why:   "waiting for the replica, which lacks rows and a fence that the primary has",
+					after: stallsAfter, pause: r.o.Every / 10,
+				}
 			}
 		}
 	}
@@ -231,8 +238,9 @@ func (r *Reader) try(parent context.Context, look func(context.Context) (Span, e
 	return s, err
 }
 
-// currentReads returns an error if a statement on a connection to MySQL would not see exactly what was
-// committed when it began. A setting that cannot be read is taken for MySQL's.
+// currentReads returns an error if a statement on a connection to MySQL would not see exactly the
+// rows that were committed when it began. If the settings cannot be read, it takes them to be
+// MySQL's defaults.
 func currentReads(ctx context.Context, db *sql.DB) error {
 	rows, err := db.QueryContext(ctx, `SHOW SESSION VARIABLES WHERE (Variable_name = 'autocommit' AND Value = 'OFF')
 	OR (Variable_name = 'completion_type' AND Value = 'CHAIN')
@@ -246,7 +254,7 @@ func currentReads(ctx context.Context, db *sql.DB) error {
 		if err := rows.Scan(&name, &value); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: the connections have %s=%s, so a statement reads what is older, or not committed", ErrInvalid, name, value)
+		return fmt.Errorf("%w: the connections have %s=%s, so a statement reads old rows, or uncommitted ones", ErrInvalid, name, value)
 	}
 	return rows.Err()
 }
@@ -284,7 +292,8 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 		r.fails(s)
 	}
 	reached, err := r.fence.reach(ctx, r.db)
-	if err == nil && reached < r.after { // a replica may show a raise before the primary does: ask in turn
+	if err == nil && reached < r.after {
+		// A replica may show a raise before the primary does. raiseTo waits for that raise.
 		reached, err = r.fence.raiseTo(ctx, r.db, r.after, r.after, waits)
 	}
 	reached, err = r.compare(reached, err)
@@ -313,7 +322,10 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 		return false, nil
 	case m.ID < first:
 		r.idle = r.o.Every
-		s := &stall{why: "waiting for the watermark to pass the next row", attrs: []any{"row", first, "watermark", m.ID, "why", m.Why}}
+		s := &stall{
+			why:   "waiting for the watermark to pass the next row",
+			attrs: []any{"row", first, "watermark", m.ID, "why", m.Why},
+		}
 		if m.HeldBy == nil || r.o.Table == "" {
 			s.after = time.Minute
 		}
@@ -327,12 +339,14 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 func (r *Reader) compare(at snowflake.ID, err error) (snowflake.ID, error) {
 	if err == nil && at < r.after {
 		r.back = &Span{r.after, at}
-		err = fmt.Errorf("%w: fence %s is at %v, below the cursor %v, so the primary has lost commits; the next span sets the cursor back to the fence", ErrRewound, r.fence.name, at, r.after)
+		err = fmt.Errorf("%w: fence %s is at %v, below the cursor %v, so the primary has lost commits; "+
+			"the next span sets the cursor back to the fence", ErrRewound, r.fence.name, at, r.after)
 	}
 	return at, err
 }
 
-// fails logs, if it is not the last one again, an error or, if it lasts, a stall.
+// fails records why a try did not succeed, and logs it unless it was the last one logged. A stall is
+// logged once it has lasted for s.after.
 func (r *Reader) fails(err error) {
 	s, ok := err.(*stall)
 	if !ok {
@@ -357,7 +371,7 @@ func lock(ctx context.Context, turn chan struct{}) error {
 	}
 }
 
-// reading is the watermark as the readers of a fence in this process share it.
+// reading is a watermark that the readers of a fence in this process share.
 type reading struct {
 	turn   chan struct{} // a lock (a channel with room for one) that guards all but mark
 	reader *lease.WatermarkReader
@@ -383,7 +397,8 @@ func (f *Fence) reading(s lease.Store) *reading {
 	return r
 }
 
-// read returns the watermark. It reads it anew only if the last reading is as old as fresh.
+// read returns the watermark. It reads it again only if the last reading is at least as old as
+// fresh.
 func (r *reading) read(ctx context.Context, fresh time.Duration) (lease.Mark, error) {
 	if err := lock(ctx, r.turn); err != nil {
 		return lease.Mark{}, err
@@ -391,7 +406,7 @@ func (r *reading) read(ctx context.Context, fresh time.Duration) (lease.Mark, er
 	defer func() { <-r.turn }()
 	if r.at.IsZero() || time.Since(r.at) >= fresh {
 		m, err := r.reader.Read(ctx)
-		if ctx.Err() != nil { // it is this call's error, and not the other readers'
+		if ctx.Err() != nil { // only this call's error, so do not share it
 			return m, err
 		}
 		if r.at, r.err = time.Now(), err; err == nil {

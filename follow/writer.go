@@ -31,8 +31,8 @@ func NewWriter(db *sql.DB, f *Fence, l *lease.Lease, g *snowflake.Generator) *Wr
 	return &Writer{db: db, fence: f, lease: l, gen: g}
 }
 
-// tries bounds how often Do calls fn if the transaction is late. Under a Hold it is late only if
-// the lease was lost meanwhile.
+// tries bounds how often Do calls fn if the transaction is late. Under a Hold a transaction is late
+// only if the lease was lost meanwhile.
 const tries = 5
 
 // Do begins a transaction, calls fn, checks the fence, and commits. fn inserts rows with IDs from
@@ -70,7 +70,7 @@ func (w *Writer) try(ctx context.Context, fn func(tx *Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer w.lease.Hold()() // taken before the first ID, ended after the transaction
+	defer w.lease.Hold()() // from before the first ID until after the transaction
 	defer tx.Rollback()
 	// Any ID that is drawn from now on is greater, unless the generator's policy lets IDs go back.
 	first, err := w.gen.NextIDContext(ctx)

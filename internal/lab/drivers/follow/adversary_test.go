@@ -35,10 +35,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
-// In the trial, writers and readers are processes. Each stops at the points of its work, as with kill -STOP, for up to
-// ten windows and, with -during, now and then for longer than 30 s. Writers and a reader are killed, several in a
-// row. The writers' clocks step both ways, and their renewals are lost. One reader reads a replica, which is paused now
-// and then.
+// In the trial, writers and readers are processes. Each stops at the points of its work, as with
+// kill -STOP, for up to ten windows and, with -during, now and then for longer than 30 s. Writers
+// and a reader are killed, several in a row. The writers' clocks step both ways, and their renewals
+// are lost. One reader reads a replica, which is paused now and then.
 
 const (
 	childEnv     = "FOLLOW_CHILD"
@@ -63,9 +63,9 @@ type run struct {
 	during      time.Duration
 }
 
-// during is for how long a trial goes on that has to show more than that no row is missed: each point
-// stopped, a thousand stops, and what becomes of rows without the fence.
-var during = flag.Duration("during", 0, "for how long a trial of the adversary goes on, such as 150s")
+// during is how long a trial lasts. With it, the trial must also have stopped processes at each
+// point, a thousand times in all, and show that rows are missed without the fence.
+var during = flag.Duration("during", 0, "how long a trial of the adversary lasts, such as 150s")
 
 func TestNoRowIsMissedWhateverStops(t *testing.T) {
 	short := depth.Of(3*time.Second, 20*time.Second)
@@ -286,7 +286,8 @@ func (r run) trial(t *testing.T) result {
 func pause(c *servertest.Child, point string, ended *atomic.Bool) {
 	most := []time.Duration{0, trialWindow / 10, trialWindow, 10 * trialWindow}[rand.N(4)]
 	if (point == "writer after check" || point == "writer before COMMIT" || point == "writer after PREPARE" || strings.HasPrefix(point, "reader")) && rand.N(8) > 0 {
-		most = min(most, trialWindow/10) // the reader waits for the writer; if it mostly stood still, it would miss nothing
+		// The reader waits for the writer: if it waited most of the time, it would miss nothing.
+		most = min(most, trialWindow/10)
 	}
 	if *during > 0 && strings.HasPrefix(point, "writer") && rand.N(60) == 0 {
 		most = 80 * time.Second // 40 s at least
@@ -299,7 +300,8 @@ func pause(c *servertest.Child, point string, ended *atomic.Bool) {
 	_ = c.Tell("go") // it may be killed meanwhile
 }
 
-// naive reads as others do: the rows with id > last or, if reread is set, those of the last 30 s that it has not sent.
+// naive polls without a fence: it reads the rows with id > last or, if reread is set, those of the
+// last 30 s that it has not sent yet.
 type naive struct {
 	reread bool
 	sent   []snowflake.ID
@@ -664,7 +666,8 @@ func (s *looks) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	return s.Store.Put(ctx, key, old, value)
 }
 
-// lossy is a writer's store. It loses saves and answers and, for two windows now and then, everything.
+// lossy is a writer's store. It loses saves and answers and, for two windows now and then,
+// everything.
 type lossy struct {
 	*sqllease.Store
 	ended *atomic.Bool

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pointed opens a database that calls at before and after each statement, with "before" or "after" and what it is.
+// pointed opens a database that calls at before and after each statement. The point is "before" or
+// "after", and the name of the statement.
 func pointed(t testing.TB, driverName, dsn string, at func(point string)) *sql.DB {
 	db, err := sql.Open(driverName, dsn)
 	require.NoError(t, err)
@@ -26,7 +27,7 @@ type connector struct {
 	driver driver.Driver
 	dsn    string
 	at     func(string)
-	open   bool // the fence is open: its check finds nothing
+	open   bool // the fence does not work: its check finds nothing
 }
 
 func (c connector) Driver() driver.Driver { return c.driver }

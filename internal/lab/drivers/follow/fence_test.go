@@ -57,8 +57,8 @@ func (db database) set(t testing.TB, id snowflake.ID) {
 	}
 }
 
-// A transaction whose ID was passed since it began is late, whatever snapshot it has. If it has an ID above
-// the fence, it is not.
+// If a reader passes a transaction's ID after the transaction began, it is late, whatever snapshot
+// it has. If its ID is above the fence, it is not.
 func TestLateTransactionIsRefusedAtEveryIsolationLevel(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		levels := []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
@@ -146,7 +146,7 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				var looked atomic.Int64 // how often the reader has tried to raise the fence, or looked for transactions that hold it
+				var looked atomic.Int64 // how often the reader tried to raise the fence, or looked for its holders
 				r := follow.NewReader(p.store, pointed(t, db.driver, db.dsn, func(point string) {
 					if point == "before raise" || point == "after holders" || point == "before BEGIN" && db.dialect == follow.SQLite {
 						looked.Add(1)
@@ -194,7 +194,8 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 	})
 }
 
-// While another reader raises the fence on PostgreSQL, the reader waits, and says for whom; and no reader lowers the sequence.
+// While another reader raises the fence on PostgreSQL, the reader waits, and logs which process it
+// waits for. No reader lowers the sequence.
 func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
@@ -275,7 +276,8 @@ func TestReaderOnMariaDBDoesNotKeepWritersWaiting(t *testing.T) {
 	}
 }
 
-// With the trigger, rows of programs that do not check the fence are fenced, whatever rights and search_path they have.
+// With the trigger, the rows of programs that do not check the fence are checked, too, whatever
+// rights and search_path these programs have.
 func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
@@ -370,7 +372,7 @@ func TestTriggerFencesColumnsThatOtherTriggersSet(t *testing.T) {
 	db.exec(t, insert(p.id(t)))
 }
 
-// The triggers of a partitioned table check the rows of all its partitions, also of those that are made later.
+// The triggers of a partitioned table check the rows of all its partitions, including later ones.
 func TestTriggerFencesPartitions(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
@@ -409,7 +411,8 @@ func TestTriggerOfAnotherSchemasFenceStays(t *testing.T) {
 	}
 }
 
-// Create may be called by every process at its start: also at once, and without rights once the fence is there.
+// Every process may call Create when it starts: several at the same time, and without rights if the
+// fence exists.
 func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 	each(t, func(t *testing.T, db database, _ *follow.Fence) {
 		f, err := follow.NewFence(db.dialect, "second")
@@ -560,7 +563,8 @@ func TestCheckRefusesADatabase(t *testing.T) {
 	})
 }
 
-// A fence in another file than the rows has a lock of its own, so no table of an attached file is taken for one of the main file.
+// A fence in another file than the rows has a lock of its own, so a table of an attached file must
+// not be taken for one of the main file.
 func TestFenceOnSQLiteIsInTheMainFile(t *testing.T) {
 	t.Parallel()
 	other := dialects["SQLite"](t)

@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package follow_test tests package follow on real servers. It is in a module of its own because of the drivers.
+// Package follow_test tests package follow on real servers. It is in a module of its own because of
+// the drivers.
 package follow_test
 
 import (

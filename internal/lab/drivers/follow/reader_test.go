@@ -28,7 +28,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
-// Rows come in the order of their IDs, once, by Next and by Read, with a table that the reader knows and without.
+// Rows come in the order of their IDs, once, by Next and by Read, with a table that the reader
+// knows and without.
 func TestRowsComeInOrderAndOnce(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -81,8 +82,8 @@ func TestRowsComeInOrderAndOnce(t *testing.T) {
 	})
 }
 
-// A reader that was away for a week goes on in spans of Rows rows, though nobody has raised the fence meanwhile. It waits
-// for nothing.
+// A reader that was away for a week continues in spans of Rows rows, without waiting, although no
+// reader has raised the fence meanwhile.
 func TestReaderThatWasAwayForAWeekGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -171,8 +172,9 @@ func TestReadLeavesNothingOpen(t *testing.T) {
 	})
 }
 
-// If the primary's fence is below the cursor, the reader says so, and then returns a span that sets the cursor back. A crash
-// before that is stored loses no row: the next process is told, too.
+// If the primary's fence is below the cursor, the reader returns ErrRewound, and then a span that
+// sets the cursor back. A crash before that is stored loses no row: the next process gets the error,
+// too.
 func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -229,7 +231,8 @@ func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 	})
 }
 
-// The fence may be set back after the reader has compared it with its cursor, and before it raises it.
+// The fence may be set back after the reader has compared it with its cursor, and before it raises
+// it.
 func TestReaderSaysThatTheFenceWasSetBackWhileItRaisesIt(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -257,7 +260,8 @@ func TestReaderSaysThatTheFenceWasSetBackWhileItRaisesIt(t *testing.T) {
 	})
 }
 
-// The first try of a reader returns its error, as of a table that is not there. Later ones are logged, and the reader goes on.
+// If the first try of a reader fails, for example because there is no table, Next returns the
+// error. Later errors are logged, and the reader tries again.
 func TestReaderGoesOnOverOutages(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
@@ -580,7 +584,8 @@ func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 	})
 }
 
-// While there are no rows, a reader asks the store nothing, and the database ever less often. The context ends it.
+// While there are no rows, a reader does not read the store, and asks the database less and less
+// often. The context ends it.
 func TestReaderRestsWhileNothingIsNew(t *testing.T) {
 	db := dialects["SQLite"](t)
 	rests(t, db, db, prepare(t, db), 3)

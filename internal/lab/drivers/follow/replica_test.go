@@ -101,8 +101,9 @@ func (r *replica) pauseNowAndThen(t testing.TB, ctx context.Context) {
 	}
 }
 
-// A replica that lags shows no span before it shows every row of it. If it is promoted without the last commits, the
-// reader says so and goes on from its fence: no row is missed.
+// A replica that lags shows a span only when it shows every row of it. If it is promoted without the
+// last commits, the reader returns ErrRewound and continues from the replica's fence: no row is
+// missed.
 func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	starts := map[string]func(t *testing.T) (primary database, server *servertest.Process){
 		"PostgreSQL": func(t *testing.T) (database, *servertest.Process) {
@@ -127,8 +128,8 @@ func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	}
 }
 
-// A synchronous replica shows a raise before the primary does. A reader of the replica takes this for no loss, and reads
-// nothing twice.
+// A synchronous replica shows a raise before the primary does. A reader of the replica does not
+// take this for a loss, and reads no row twice.
 func TestReplicaThatIsAheadOfThePrimary(t *testing.T) {
 	t.Parallel()
 	dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }

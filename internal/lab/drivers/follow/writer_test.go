@@ -15,8 +15,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Do calls fn again, with new IDs, if the fence has passed those that it took: from the transaction, or from the
-// generator, as a mapper's hook does.
+// Do calls fn again, with new IDs, if the fence has passed those that it took: from the
+// transaction, or from the generator, as a mapper's hook does.
 func TestDoTriesAgainWithNewIDs(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -62,7 +62,8 @@ func TestDoTriesAgainWithNewIDs(t *testing.T) {
 	})
 }
 
-// After a panic, an error or the end of the context, there is no row, no open transaction, and no Hold.
+// After a panic, an error or the end of the context, there is no row, no open transaction, and no
+// Hold.
 func TestDoLeavesNothingOpen(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -105,7 +106,8 @@ func TestDoHoldsTheWatermarkBack(t *testing.T) {
 	require.NoError(t, follow.NewWriter(db.DB, f, p.Lease, p.gen).Do(t.Context(), func(tx *follow.Tx) error {
 		id, err := tx.NextID()
 		require.NoError(t, err)
-		for begun := time.Now(); time.Since(begun) < time.Second; time.Sleep(10 * time.Millisecond) { // without a Hold it is above after some 50 ms
+		// Without a Hold, the watermark is above the ID after some 50 ms.
+		for begun := time.Now(); time.Since(begun) < time.Second; time.Sleep(10 * time.Millisecond) {
 			m, err := lease.Watermark(t.Context(), p.store)
 			require.NoError(t, err)
 			require.Less(t, m.ID, id)
