@@ -10,20 +10,20 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
 )
 
-// margin bounds the time of a plausible ID: at least this much after the epoch, and
-// at most this much after now.
+// margin bounds the time of a plausible ID: it is at least margin after the epoch, and at most
+// margin after now.
 const margin = 24 * time.Hour
 
 // maxDigits is the length of the largest ID.
 const maxDigits = 19
 
-// annotate copies its input to its output and puts the fields after every ID, and reports whether
-// there was an ID. With --json it writes the IDs only, one object a line. Before it waits for more input, it writes
-// all that it has read, except the unfinished word at the end.
+// annotate copies its input to its output, with the fields after every ID, and reports whether
+// there was an ID. With --json it writes only the IDs, one object a line. Before it waits for more
+// input, it writes all that it has read, except an unfinished word at the end.
 func annotate(s *streams, l snowflake.Layout) (found bool, err error) {
 	a := annotator{streams: s, layout: l, least: math.MaxInt64}
 	begin := l.Epoch.Time().Add(margin)
-	if least, _, err := l.Range(begin, begin); err == nil { // else the layout lasts less than a day
+	if least, _, err := l.Range(begin, begin); err == nil { // not if the layout lasts less than a day
 		a.least = least
 	}
 	buf := make([]byte, 256<<10)
@@ -31,8 +31,8 @@ func annotate(s *streams, l snowflake.Layout) (found bool, err error) {
 		n, err := s.in.Read(buf[held:])
 		text := buf[:held+n]
 		cut := bytes.LastIndexFunc(text, endsWord) + 1
-		if err == io.EOF || cut == 0 && len(text) == len(buf) { // text of 256 KiB without a space is cut anywhere
-			cut = len(text)
+		if err == io.EOF || cut == 0 && len(text) == len(buf) {
+			cut = len(text) // a word of 256 KiB is cut
 		}
 		a.take(text[:cut])
 		held = copy(buf, text[cut:])
@@ -40,7 +40,7 @@ func annotate(s *streams, l snowflake.Layout) (found bool, err error) {
 			return a.found, s.out.Flush()
 		}
 		if err != nil {
-			a.copy(buf[:held]) // the number may have gone on
+			a.copy(buf[:held]) // not annotated: the number may be unfinished
 		}
 		if flushed := s.out.Flush(); flushed != nil {
 			return a.found, flushed
@@ -64,7 +64,7 @@ type annotator struct {
 	found  bool         // there was an ID
 }
 
-// special has the bytes that may begin a number or an escape.
+// special marks the bytes that may begin a number or an escape.
 var special = func() (special [256]bool) {
 	for _, c := range []byte("0123456789\\\x1b") {
 		special[c] = true
@@ -74,9 +74,9 @@ var special = func() (special [256]bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// take annotates text that ends with a word.
+// take annotates text that does not end in the middle of a word.
 func (a *annotator) take(b []byte) {
-	from := 0    // what is before is written
+	from := 0    // the end of what has been written
 	begin := 0   // the end of the last escape: its letters touch no number
 	number := -1 // the end of the last whole number: its fraction may follow
 	for i := 0; ; {
@@ -111,8 +111,8 @@ func (a *annotator) take(b []byte) {
 	a.copy(b[from:])
 }
 
-// escapeLen returns the length of an escape: of a new line or a tab, as in logs that are JSON, or of a colour on a
-// terminal. The length of another \ or ESC is 1.
+// escapeLen returns the length of the escape at the start of b: a new line or a tab, as in logs
+// that are JSON, or a colour of a terminal. The length of any other \ or ESC is 1.
 func escapeLen(b []byte) int {
 	if len(b) == 1 {
 		return 1
@@ -131,7 +131,7 @@ func escapeLen(b []byte) int {
 	return 1
 }
 
-// copy writes text, unless only IDs are wanted.
+// copy writes text, unless --json asks for the IDs only.
 func (a *annotator) copy(text []byte) {
 	if !a.json {
 		a.out.Write(text)
@@ -147,7 +147,7 @@ func (a *annotator) annotate(id snowflake.ID) {
 	a.out.WriteString(" (" + a.layout.Decode(id).String() + ")")
 }
 
-// plausible reports whether id is of the layout and its time lies within the margins.
+// plausible reports whether id is of the layout and has a time within the margins.
 func (a *annotator) plausible(id snowflake.ID) bool {
 	return id >= a.least && a.layout.Check(id) == nil && !a.layout.Decode(id).Time.After(a.now().Add(margin))
 }

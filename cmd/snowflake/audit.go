@@ -24,32 +24,32 @@ func auditCommand(s *streams) *cobra.Command {
 		Long: fmt.Sprintf(`Reads IDs from files or standard input: a list, a JSON array, what psql or mysql
 print; with --column a column of CSV or a table, with --field a field of JSON
 objects. Text that is compressed by gzip is read, too. It reports
-- whether the IDs were rounded, and by what: by JavaScript, a spreadsheet or the
-  like. Then nothing else that it says is about the IDs that were issued;
-- IDs that come more than once, with their lines;
+- whether the IDs were rounded, for example by JavaScript or a spreadsheet. If
+  they were, the rest of the report is not about the IDs that were issued;
+- IDs that occur more than once, with their lines;
 - lines that are not an ID, and IDs that are not of the layout, or of the future;
-- IDs older than the ID before of their worker, in input order, which is wrong
+- IDs older than the previous ID of their worker, in input order, which is wrong
   if they are over a second older;
 - for each worker: its first and last ID, how many, the most in a second, spent
   (fully used) ticks, and steps back;
 - the longest times without an ID;
 - workers whose sequence numbers take turns within a tick, and low bits that put
   most rows on one shard (notes only).
-A header, NULL, quotes, brackets and an L after a number are passed over. The
-IDs are read in the form that most of the first thousand have.
+Headers, NULL, quotes, brackets and an L after a number are skipped. The IDs are
+read in the form that most of the first thousand have.
 
-With --store it also compares the IDs with the leases of a directory. Two holders
-of a worker ID have no instant in common, so an ID outside of all of their times
-shows that a program issues IDs without a lease, also if nothing has come twice
-yet. It reports how many, when, and who had the worker ID before and after. Give
-it only IDs that were issued under this store. IDs that are older than the history,
-or than the first lease, are counted apart, and so are those of --worker: worker
-IDs that are kept out of the leases. For other stores, and to read a table, use
-"snowflaked audit".
+With --store it also compares the IDs with the leases of a directory. The times of
+a worker ID's holders do not overlap. So an ID outside of all of them shows that a
+program issues IDs without a lease, even if no ID has occurred twice yet. The
+report says how many, when, and who had the worker ID before and after. Give it
+only IDs that were issued under this store. IDs that are older than the history,
+or than the first lease, are counted separately, and so are those of --worker:
+worker IDs that are kept out of the leases. For other stores, and to read a table,
+use "snowflaked audit".
 
 It keeps all IDs in memory, 16 bytes each and a tenth more (1 million take 45 MB
-in all, 10 million 185 MB), and takes %d million. Audit a larger table in parts,
-by the ranges of IDs that "snowflake range" prints: no ID is in two of them.`, audit.Most/1_000_000),
+in all, 10 million 185 MB), and accepts at most %d million. Audit a larger table in
+parts, by the ranges of IDs that "snowflake range" prints: they do not overlap.`, audit.Most/1_000_000),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
@@ -69,7 +69,9 @@ by the ranges of IDs that "snowflake range" prints: no ID is in two of them.`, a
 			if err != nil {
 				return err
 			}
-			leases, err = strangers.New(func() (*lease.History, error) { return lease.ReadHistory(c.Context(), lease.File(store.dir)) }, o)
+			leases, err = strangers.New(func() (*lease.History, error) {
+				return lease.ReadHistory(c.Context(), lease.File(store.dir))
+			}, o)
 			if err != nil {
 				return failed(err)
 			}
@@ -103,9 +105,10 @@ by the ranges of IDs that "snowflake range" prints: no ID is in two of them.`, a
 	return c
 }
 
-// audit gives the IDs of the inputs that args name to a, and returns its report.
+// audit adds the IDs of the inputs that args name to a, and returns its report.
 func (s *streams) audit(a *audit.Audit, o input.Options, args []string) (*audit.Report, error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(10)) // the IDs have no pointers, so collecting garbage costs little
+	// The IDs have no pointers, so frequent garbage collection costs little.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	ids := input.IDs{Add: a.Add, Skip: a.Skip}
 	err := s.eachInput(args, func(name string, in io.Reader) error {
 		if len(args) > 1 {
@@ -127,10 +130,10 @@ func (s *streams) audit(a *audit.Audit, o input.Options, args []string) (*audit.
 		r.Passed = append(r.Passed, "read as "+ids.Form)
 	}
 	if len(ids.Headers) > 0 {
-		r.Passed = append(r.Passed, "passed over the header "+strings.Join(ids.Headers, ", "))
+		r.Passed = append(r.Passed, "skipped the header "+strings.Join(ids.Headers, ", "))
 	}
 	if ids.Nulls > 0 {
-		r.Passed = append(r.Passed, fmt.Sprintf("passed over NULL, %d in all", ids.Nulls))
+		r.Passed = append(r.Passed, fmt.Sprintf("skipped NULL values: %d", ids.Nulls))
 	}
 	return r, nil
 }
@@ -178,6 +181,7 @@ func writeWorkers(out io.Writer, workers []audit.Worker) {
 	fmt.Fprintln(w, "\ndatacenter\tworker\tclockSeq\tIDs\tfirst\tlast\tper second\tspent ticks\tsteps back\tmore than once")
 	for _, g := range workers {
 		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%.1f%%\t%d\t%d\n", g.Datacenter, g.Worker, g.ClockSeq, g.IDs,
-			holding.Moment(g.First.Time), holding.Moment(g.Last.Time), group(g.PerSecond), 100*float64(g.Spent)/float64(g.Ticks), g.StepsBack, g.Duplicates)
+			holding.Moment(g.First.Time), holding.Moment(g.Last.Time), group(g.PerSecond),
+			100*float64(g.Spent)/float64(g.Ticks), g.StepsBack, g.Duplicates)
 	}
 }

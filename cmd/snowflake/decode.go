@@ -26,20 +26,20 @@ digits), typed (order_038ANTKF00000), and with --key-file opaque texts. If a
 text is an ID in several forms, it takes the first whose time has come, and
 standard error has the others.
 
-With files or - it copies them to standard output, byte for byte, also under
-tail -f, and puts the fields in parentheses after every ID. What gzip has
-compressed it reads, too. A run of decimal
-digits counts as an ID if it has no leading zero, touches no ASCII letter (as in
-12ms or 7f3a12), is not the fraction of a number, and its time is at least a day
-after the layout's epoch and at most a day from now. So some other large numbers
-look like IDs: for example, Unix times in microseconds or nanoseconds. With
---json it writes the IDs only, one object a line. If there was no ID, standard
-error says so at the end.`,
+With files or - it copies them to standard output, byte for byte, also from
+tail -f, and puts the fields in parentheses after every ID. Input that is
+compressed by gzip is read, too. A run of decimal digits counts as an ID if it
+has no leading zero, touches no ASCII letter (as in 12ms or 7f3a12), is not the
+fraction of a number, and its time is at least a day after the layout's epoch and
+at most a day from now. So some other large numbers look like IDs: for example,
+Unix times in microseconds or nanoseconds. With --json it writes the IDs only,
+one object a line. If there was no ID, standard error says so at the end.`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	layout := layoutFlag(c)
 	var key keyFile
-	c.Flags().StringVar(&key.path, "key-file", "", "a `FILE` with the key of opaque texts: 32 bytes, or in hexadecimal or base 64, and below it older keys")
+	c.Flags().StringVar(&key.path, "key-file", "",
+		"a `FILE` with the key of opaque texts: 32 bytes, or in hexadecimal or base 64, and below it older keys")
 	c.Flags().StringVar(&key.purpose, "purpose", "", "the `purpose` of opaque texts; by default their prefix")
 	_ = c.MarkFlagFilename("key-file")
 	c.RunE = func(_ *cobra.Command, args []string) error {
@@ -104,13 +104,13 @@ func decode(s *streams, l snowflake.Layout, key keyFile, args []string) error {
 		s.note(other)
 	}
 	if last := slices.Max(ids); l.Decode(last).Time.After(s.now().Add(margin)) {
-		s.note(fmt.Sprintf("the time of %d lies in the future: it is probably of another layout; snowflake identify says more", last))
+		s.note(fmt.Sprintf("the time of %d lies in the future, so it probably has another layout: try snowflake identify", last))
 	}
 	return nil
 }
 
-// readID reads an ID of the layout in any form: in the first in which its time has come, or else in the first. It
-// returns the readings in the other forms whose times have come, too.
+// readID reads an ID of the layout, in the first form in which its time has come or, if there is
+// none, in the first form. It also returns the readings in other forms whose times have come.
 func readID(l snowflake.Layout, s string, now time.Time) (id snowflake.ID, form string, others []texts.Reading, err error) {
 	all, err := texts.IDs([]string{s})
 	if err != nil {

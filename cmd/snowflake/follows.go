@@ -18,9 +18,9 @@ import (
 func followsCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "follows OLD NEW",
-		Short: "Say whether a table may go on with IDs of another layout",
-		Long: `Decides whether a table that has IDs of the layout OLD may go on with IDs of the
-layout NEW: whether every ID of NEW is greater than every ID of OLD, if NEW
+		Short: "Say whether a table may continue with IDs of another layout",
+		Long: `Decides whether a table that has IDs of the layout OLD may continue with IDs of
+the layout NEW: whether every ID of NEW is greater than every ID of OLD, if NEW
 begins after the tick of OLD's last ID has ended. The last ID is --last, the
 greatest in the table. With --until, it is the greatest ID that OLD can issue
 before that time. With neither, it is the greatest that OLD can issue by now.
@@ -89,8 +89,8 @@ type stampedID struct {
 
 func stamp(id snowflake.ID, t time.Time) stampedID { return stampedID{id, jsontime.Time{Time: t}} }
 
-// lastID returns the last ID of a layout: the ID that text has or, if text is empty,
-// the greatest ID that can have been issued before until.
+// lastID returns the last ID of a layout: the ID in text or, if text is empty, the greatest ID that
+// can have been issued before until or, if until is empty, too, before now.
 func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.ID, error) {
 	if text != "" {
 		id, _, _, err := readID(old, text, now)
@@ -118,7 +118,7 @@ func tickShift(l snowflake.Layout) uint8 {
 	return l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits
 }
 
-// follows decides, and writes the reasons.
+// follows decides whether l follows old after the ID last, and gives the reasons.
 func follows(old, l snowflake.Layout, last snowflake.ID, now time.Time) (verdict, error) {
 	err := l.Follows(old, last)
 	var overlap *snowflake.OverlapError
@@ -153,16 +153,17 @@ func follows(old, l snowflake.Layout, last snowflake.ID, now time.Time) (verdict
 	return v, nil
 }
 
-// remedies returns the time from which l follows last, and the epoch with which l
-// follows last from begin on. They are nil if there are none that help now.
+// remedies returns the time from which l follows last, and the epoch with which l follows last from
+// begin on. Each is nil if there is none that helps now.
 func remedies(l snowflake.Layout, last snowflake.ID, begin, now time.Time) (from, epoch *jsontime.Time) {
 	shift := tickShift(l)
-	next := (last>>shift + 1) << shift // the first ID of the first tick whose IDs are all greater than last
+	next := (last>>shift + 1) << shift // the first ID of the tick after last's
 	if next <= 0 || l.Check(next) != nil {
 		return nil, nil
 	}
 	from = &jsontime.Time{Time: l.Decode(next).Time}
-	l.Epoch -= snowflake.EpochAt(from.Add(time.Millisecond-1)) - snowflake.EpochAt(begin) // a Duration holds 292 years only
+	// Not in a Duration, which holds only 292 years.
+	l.Epoch -= snowflake.EpochAt(from.Add(time.Millisecond-1)) - snowflake.EpochAt(begin)
 	if end := l.Expires(); end.After(begin) && end.After(now) {
 		epoch = &jsontime.Time{Time: l.Epoch.Time()}
 	}

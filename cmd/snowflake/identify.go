@@ -22,13 +22,13 @@ may be decimal, in base 32, 58 or 62, or URLs and URNs. If the site is known, su
 as Twitter, Discord, Instagram, LinkedIn, TikTok, Weibo, Mastodon or Bluesky, the
 URL decides.
 
-A layout is ruled out if the time of an ID is earlier than the first such ID can
-have been, or more than a day ahead. A layout is likelier if it is common, the
+A layout is ruled out if the time of an ID is more than a day ahead, or earlier
+than the first ID of that layout can be. A layout is likelier if it is common, the
 last time is of today, times are close together, worker IDs are few, and
-sequences count up from 0. Most layouts have twins, from which only the epoch or
-the fields below the time tell them, and many systems have an epoch of their own:
-so an ID alone is seldom likely of one layout. A layout is called likely if 95 of
-100 such answers are right. Libraries that have the same layout share a line.
+sequences count up from 0. Many layouts differ only in the epoch or in the fields
+below the time, and many systems have an epoch of their own: so a single ID seldom
+decides. A layout is called likely if 95 of 100 such answers are right. Libraries
+that have the same layout share a line.
 
 If you know the time of an ID, such as the created_at of its row, --time computes
 the epoch for each division of the bits, and names the layouts that have it. A
@@ -57,7 +57,8 @@ A note says if the IDs look rounded, or like a mixture of layouts.`,
 			return err
 		}
 		if passed := readings[0].Skipped; len(passed) > 0 {
-			s.note(fmt.Sprintf("passed over %d of %d texts; the first is %.40q: %s", len(passed), len(args), passed[0].Text, passed[0].Why))
+			s.note(fmt.Sprintf("skipped %d of %d texts; the first is %.40q: %s",
+				len(passed), len(args), passed[0].Text, passed[0].Why))
 		}
 		if *known != "" {
 			return writeEpochs(s, readings, *known)
@@ -72,7 +73,7 @@ A note says if the IDs look rounded, or like a mixture of layouts.`,
 	return c
 }
 
-// writeEpochs writes with which epochs an ID has a time.
+// writeEpochs writes the epochs with which the ID has the known time.
 func writeEpochs(s *streams, readings []texts.Reading, known string) error {
 	t, span, err := texts.Span(known)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
-// eachInput calls f with each file that args name, or with standard input for - or if there are none. It shows how
-// far f has read, if people see it.
+// eachInput calls f with each file that args name, and with standard input for - or if there are no
+// args. If standard error is a terminal, it shows the progress.
 func (s *streams) eachInput(args []string, f func(name string, in io.Reader) error) error {
 	if len(args) == 0 {
 		args = []string{"-"}
@@ -43,17 +43,18 @@ func (s *streams) oneInput(arg string, f func(name string, in io.Reader) error) 
 	}
 	if err := f(name, in); err != nil {
 		if flushed := s.out.Flush(); flushed != nil {
-			return failed(flushed) // it is not the input's
+			return failed(flushed) // not an error of the input
 		}
 		return failed(fmt.Errorf("%s: %w", name, err))
 	}
 	return nil
 }
 
-// sample returns the first words of the inputs that args name, without their headers, and says so if there are more.
+// sample returns the first words of the inputs that args name, without their headers. If there are
+// more than most, it says so.
 func (s *streams) sample(args []string, o input.Options, most int) (words []string, err error) {
 	enough := errors.New("that is enough")
-	var headers []string // words that may be
+	var headers []string // words that may be headers
 	err = s.eachInput(args, func(_ string, in io.Reader) error {
 		_, err := input.Read(in, o, func(w input.Word) error {
 			switch {
@@ -84,7 +85,8 @@ func (s *streams) sample(args []string, o input.Options, most int) (words []stri
 	return words, err
 }
 
-// areInputs reports whether arguments name files, or standard input as -, and are not IDs. A mixture is an error.
+// areInputs reports whether the arguments name files or, as -, standard input, and are not IDs. A
+// mixture is an error.
 func areInputs(args []string) (bool, error) {
 	n := 0
 	for _, arg := range args {
@@ -103,7 +105,8 @@ func areInputs(args []string) (bool, error) {
 func inputFlags(c *cobra.Command) *input.Options {
 	var o input.Options
 	c.Flags().StringVar(&o.Column, "column", "", "`NAME|N` of the column in CSV or a table: N counts from 1, if the columns have no names")
-	c.Flags().StringVar(&o.Separator, "separator", "", "the `character` between columns, or tab; by default the one that the first line has most")
+	c.Flags().StringVar(&o.Separator, "separator", "",
+		"the `character` between columns, or tab; by default the one that occurs most in the first line")
 	c.Flags().StringVar(&o.Field, "field", "", "the `NAME` of the field in JSON objects, one a line or in an array")
 	return &o
 }

@@ -63,12 +63,13 @@ func parseKeys(b []byte) (keys [][]byte, err error) {
 			key, err = base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(word))
 		}
 		if err != nil || len(key) != opaque.KeySize {
-			return nil, fmt.Errorf("key %d is not %d bytes in hexadecimal or base 64", i+1, opaque.KeySize) // it is a secret
+			// The error does not show the word, which is a secret.
+			return nil, fmt.Errorf("key %d is not %d bytes in hexadecimal or base 64", i+1, opaque.KeySize)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("it has no key")
+		return nil, errors.New("the file has no key")
 	}
 	return keys, nil
 }

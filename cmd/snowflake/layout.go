@@ -24,15 +24,15 @@ func layoutCommand(s *streams) *cobra.Command {
 it has, when its time runs out, and how --layout spells it. Without an argument
 it lists the layouts that have a name.
 
-A layout says how the bits of an ID are shared. It has a name, such as twitter,
+A layout divides the bits of an ID among fields. It has a name, such as twitter,
 or is written as the widths of its fields in bits, from high to low:
   41/10/12       time/worker/sequence
   41/3/7/12      time/clockSeq/worker/sequence
   41/0/5/5/12    time/clockSeq/datacenter/worker/sequence
-and then it counts milliseconds since 2026-01-01. What differs comes after an @,
-and the list and other commands print all of it, as in 41/10/12@2026-01-01,1ms:
+Such a layout counts milliseconds since 2026-01-01. Anything else is written after
+an @. The list and other commands always print it, as in 41/10/12@2026-01-01,1ms:
   EPOCH          when the time field is 0: a date, RFC 3339, or Unix ms
-  EPOCH,TICK     and the tick: what the time field counts, such as 10ms
+  EPOCH,TICK     and the tick: the unit of the time field, such as 10ms
   EPOCH,TICK,worker-last    and the worker has the lowest bits
 So sonyflake is 39/16/8@2014-09-01,10ms,worker-last, and sonyflake@2020-01-01 is
 the same with another epoch.`,
@@ -112,7 +112,8 @@ func describe(out io.Writer, l snowflake.Layout, now time.Time) {
 		row("sequence", l.SequenceBits)
 	}
 	perSecond := math.Ldexp(float64(time.Second), int(l.SequenceBits)) / float64(l.Unit)
-	fmt.Fprintf(w, "\nIDs per second\t%s for one worker, %s for all\n", group(perSecond), group(math.Ldexp(perSecond, int(l.DatacenterBits+l.WorkerBits))))
+	ofAll := math.Ldexp(perSecond, int(l.DatacenterBits+l.WorkerBits))
+	fmt.Fprintf(w, "\nIDs per second\t%s for one worker, %s for all\n", group(perSecond), group(ofAll))
 	fmt.Fprintf(w, "--layout\t%v\n", l)
 	fmt.Fprintf(w, "epoch\t%s\n", l.Epoch.Time().Format(time.RFC3339Nano))
 	fmt.Fprintf(w, "tick\t%v\n", l.Unit)
@@ -122,7 +123,8 @@ func describe(out io.Writer, l snowflake.Layout, now time.Time) {
 	}
 }
 
-// group writes a number with commas between thousands, or in short if it is broken or too large to be exact.
+// group writes a number with commas between thousands, or with four digits if it is not a whole
+// number, or is too large to be exact.
 func group(n float64) string {
 	if n != math.Trunc(n) || n > 1<<53 {
 		return strconv.FormatFloat(n, 'g', 4, 64)

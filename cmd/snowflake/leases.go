@@ -38,11 +38,12 @@ func whoisCommand(s *streams) *cobra.Command {
 		Short: "Say who issued an ID, by the history of the leases",
 		Long: `Says which process had an ID's worker ID at the ID's time, one ID a line. The
 directory is the one that package lease's file store uses, or "snowflake new
---store"; its records also have the layout. An issuer that is older than the history is
+--store"; its records also have the layout. Issuers older than the history are
 forgotten.
 
-From "from" to "to" nobody else could issue IDs with the worker ID. "from" may
-lie up to a window before the process began, because its clock may be set back.`,
+From "from" to "to" no other process could issue IDs with the worker ID. "from"
+may lie up to a window before the process began, because its clock may be set
+back.`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	store := neededStore(c)
@@ -59,9 +60,9 @@ lie up to a window before the process began, because its clock may be set back.`
 func watermarkCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watermark --store file:DIR",
-		Short: "Print an ID that no ID issued from now on is at or below",
+		Short: "Print an ID below every ID issued from now on",
 		Long: `Prints the watermark of the leases in a directory: lease.Watermark. If a holder
-keeps it back, standard error says which; the ID is right all the same.`,
+keeps it back, standard error says which; the ID is still correct.`,
 		Args: cobra.NoArgs,
 	}
 	store := neededStore(c)
@@ -71,7 +72,7 @@ keeps it back, standard error says which; the ID is right all the same.`,
 	return c
 }
 
-// directory is the value of --store: a URL as snowflaked takes it, of a directory.
+// directory is the value of --store: the URL of a directory, in snowflaked's form.
 type directory struct{ text, dir string }
 
 func (d *directory) String() string { return d.text }
@@ -90,7 +91,7 @@ func (d *directory) Set(text string) (err error) {
 		return errors.New("leave out // before a directory")
 	}
 	if d.dir, err = url.PathUnescape(strings.TrimPrefix(path, "//")); err == nil && d.dir == "" {
-		err = errors.New("it names no directory")
+		err = errors.New("the URL names no directory")
 	}
 	return err
 }
@@ -98,12 +99,13 @@ func (d *directory) Set(text string) (err error) {
 // storeFlag defines --store.
 func storeFlag(c *cobra.Command) *directory {
 	d := new(directory)
-	c.Flags().Var(d, "store", "the `URL` of the directory of the leases, as snowflaked takes it: file:DIRECTORY, or a path that begins with /")
+	c.Flags().Var(d, "store",
+		"the `URL` of the directory of the leases, as for snowflaked: file:DIRECTORY, or a path that begins with /")
 	_ = c.MarkFlagDirname("store")
 	return d
 }
 
-// neededStore defines a --store that a command needs, and whose directory must exist.
+// neededStore defines a --store that the command requires, and whose directory must exist.
 func neededStore(c *cobra.Command) *directory {
 	d := storeFlag(c)
 	_ = c.MarkFlagRequired("store")
@@ -111,10 +113,11 @@ func neededStore(c *cobra.Command) *directory {
 	return d
 }
 
-// mustExist returns an error if the directory does not exist: it would look like a store without worker IDs.
+// mustExist returns an error if the directory does not exist, which would otherwise look like a
+// store without worker IDs.
 func (d *directory) mustExist(*cobra.Command, []string) error {
 	if d.dir == "" {
-		return nil // what checks the flags comes after this
+		return nil // if the flag is required, cobra's check comes later
 	}
 	info, err := os.Stat(d.dir)
 	if err == nil && !info.IsDir() {

@@ -9,19 +9,19 @@
 //	snowflake audit [--store file:DIR] [FILE...]   duplicates, IDs without a lease, gaps, rates
 //	snowflake workers --store file:DIR       who has leased which worker ID?
 //	snowflake whois --store file:DIR ID...   who issued an ID?
-//	snowflake watermark --store file:DIR     an ID that no later ID is at or below
+//	snowflake watermark --store file:DIR     an ID below every ID issued from now on
 //	snowflake follows OLD NEW                may one layout follow another?
 //	snowflake sql --layout L ENGINE          functions that decode IDs in a database
 //	snowflake sql --generate --worker W postgres    a column's default that issues IDs
 //	snowflake completion SHELL
 //
-// "snowflake help COMMAND" says more of each command. All commands print JSON with
-// --json. The layout is DefaultLayout unless --layout says otherwise. Flags may come
-// before or after the other arguments.
+// "snowflake help COMMAND" says more about each command. All commands print JSON with --json. The
+// layout is DefaultLayout unless --layout names another. Flags may come before or after the other
+// arguments.
 //
-// The exit status is 2 if an argument was refused; then nothing is on standard output.
-// It is 1 if something else went wrong, or if audit, whois, watermark or follows has bad news.
-// The help of each command has its own.
+// The exit status is 2 if an argument was refused; then nothing is on standard output. It is 1 if
+// something else went wrong, or if audit, whois, watermark or follows has bad news. Each command's
+// help says what its exit statuses mean.
 package main
 
 import (
@@ -53,8 +53,8 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, time.Now))
 }
 
-// streams is what a command reads and writes. A command need not look at the
-// errors of out: out keeps its first error, and run finds it when it flushes.
+// streams are the inputs and outputs of a command. A command need not check the errors of out: out
+// keeps its first error, and run finds it when it flushes.
 type streams struct {
 	in  io.Reader
 	out *bufio.Writer
@@ -72,8 +72,8 @@ func (s *streams) writeJSON(v any) error { return failed(json.NewEncoder(s.out).
 // note writes one line for people to standard error.
 func (s *streams) note(text string) { fmt.Fprintf(s.err, "snowflake: %s\n", text) }
 
-// failure is an error that the arguments did not cause: for example, a read or a
-// write failed. The arguments caused every other error.
+// failure is an error that the arguments did not cause, such as that of a failed read or write. All
+// other errors are caused by the arguments.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
@@ -86,13 +86,15 @@ func failed(err error) error {
 	return failure{err}
 }
 
-// errSaid is the failure of a command whose answer is no. Its output says so
-// already.
+// errSaid is the failure of a command whose answer is no, and whose output has already said so.
 var errSaid = failed(errors.New("the answer is no"))
 
 // run runs the command that args name and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, now func() time.Time) int {
-	s := &streams{in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr, now: now, watched: isTerminal(stderr), shows: isTerminal(stdout)}
+	s := &streams{
+		in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr, now: now,
+		watched: isTerminal(stderr), shows: isTerminal(stdout),
+	}
 	root := rootCommand(s)
 	root.SetArgs(append([]string{}, args...))
 	err := root.Execute()
@@ -114,8 +116,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, now func() ti
 
 func init() { cobra.EnableCommandSorting = false }
 
-// rootCommand returns the tool with all its commands, in the order in which people
-// need them.
+// rootCommand returns the tool with all its commands, in the order in which users need them.
 func rootCommand(s *streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "snowflake",
@@ -143,25 +144,28 @@ func rootCommand(s *streams) *cobra.Command {
 	return root
 }
 
-// negative is what cobra says of a negative number.
+// negative matches cobra's error for a negative number.
 var negative = regexp.MustCompile(`^unknown shorthand flag: '[0-9]' in (-[0-9]+)$`)
 
-// statuses say when the exit status of a command is 0, 1 and 2. If a text is empty, it is the usual one.
+// statuses say when the exit status of a command is 0, 1 and 2. An empty text stands for the usual
+// one.
 var statuses = map[string][3]string{
-	"new":       {"all IDs were printed", "some were not, for example because of a signal or the store"},
-	"decode":    {"", "a file cannot be read", "an argument is wrong, or not an ID of the layout"},
-	"identify":  {"there is an answer, also if no layout is likely", "the input cannot be read, or is empty", "an argument is wrong, or no form fits most of the texts"},
+	"new":    {"all IDs were printed", "some were not, for example because of a signal or the store"},
+	"decode": {"", "a file cannot be read", "an argument is wrong, or not an ID of the layout"},
+	"identify": {"there is an answer, even if no layout is likely", "the input cannot be read, or is empty",
+		"an argument is wrong, or no form fits most of the texts"},
 	"range":     {"", "", "an argument is wrong, or the layout has no such time"},
 	"layout":    {"", "", "there is no such layout"},
 	"audit":     {"nothing is wrong", "something is, or there are no IDs, or the input cannot be read"},
 	"workers":   {"", "there is no such directory, or a record cannot be read"},
 	"whois":     {"each ID has an issuer", "one has none or it was forgotten, or the directory cannot be read"},
-	"watermark": {"nobody keeps the watermark back", "a holder does, or the directory cannot be read"},
+	"watermark": {"no holder keeps the watermark back", "a holder does, or the directory cannot be read"},
 	"follows":   {"the answer is yes", "the answer is no"},
-	"sql":       {"", "somebody holds the worker ID, or the directory cannot be read", "there is no such database, or SQL cannot count the layout's ticks"},
+	"sql": {"", "a process holds the worker ID, or the directory cannot be read",
+		"there is no such database, or SQL cannot count the layout's ticks"},
 }
 
-// exitStatuses is the part of a command's help that says what its exit statuses mean.
+// exitStatuses returns the part of a command's help that explains its exit statuses.
 func exitStatuses(name string) string {
 	usual := [3]string{"the answer was printed", "standard output cannot be written", "an argument is wrong"}
 	text := "\n\nThe exit status is"

@@ -22,9 +22,10 @@ import (
 
 var update = flag.Bool("update", false, "write what the commands of testdata/*.txt print")
 
-// The files testdata/*.txt are transcripts in the format of Cram. A command comes after "  $ ", lines of its standard
-// input after "  > ", and what it prints, also to standard error, is indented by two spaces. Then comes the exit
-// status in brackets, if it is not 0. Other lines explain. It is always noon: see atNoon.
+// The files testdata/*.txt are transcripts in the format of Cram. A command comes after " $ ",
+// lines of its standard input after " > ", and what it prints, also to standard error, is indented
+// by two spaces. Then comes the exit status in brackets, if it is not 0. Other lines explain. It is
+// always noon: see atNoon.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -106,8 +107,8 @@ func runInput(in io.Reader, args ...string) (stdout, stderr string, status int) 
 
 var logLine = regexp.MustCompile(`(?m)^time=.*\n`)
 
-// withoutLog returns what the tool wrote to standard error, except the log of its lease. The log depends on the time: if
-// the disk is slow, it has a warning.
+// withoutLog returns what the tool wrote to standard error, except the log of its lease. The log
+// depends on the time: if the disk is slow, it has a warning.
 func withoutLog(errs string) string { return logLine.ReplaceAllString(errs, "") }
 
 // succeed runs the tool, which must not complain, and returns what it printed.
@@ -128,8 +129,9 @@ type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// If the reader of standard output has gone away, nobody is told; another error is reported. So it is if the answer
-// is no: its exit status alone would not say that nobody has seen the answer.
+// If standard output cannot be written, the error is reported, also if the answer is no: the exit
+// status alone would not say that the answer was lost. If the reader has gone away, nothing is
+// reported.
 func TestFailingOutput(t *testing.T) {
 	for err, says := range map[error]string{
 		errors.New("disk full"): "snowflake: disk full\n",
@@ -148,7 +150,7 @@ func TestFailingOutput(t *testing.T) {
 
 func TestFailingInput(t *testing.T) {
 	for args, want := range map[string]string{
-		"decode - --layout twitter": "1541815603606036480", // all that was read; the number may have gone on
+		"decode - --layout twitter": "1541815603606036480", // not annotated: it may be unfinished
 		"identify -":                "",
 		"audit":                     "",
 		"audit --column 1":          "",
@@ -161,7 +163,8 @@ func TestFailingInput(t *testing.T) {
 	}
 }
 
-// Files of Windows may begin with U+FEFF, and their lines end with CR LF. A line that is too long is no ID.
+// Files from Windows may begin with U+FEFF, and their lines end with CR LF. A line that is too long
+// is an error.
 func TestAuditOfAnyFile(t *testing.T) {
 	for in, args := range map[string]string{
 		"\ufeff5\r\n\"6\",\r\n7": "audit --json", "\ufeffid,name\r\n5,x\r\n6,y\r\n7,z": "audit --json --column id",
@@ -175,7 +178,8 @@ func TestAuditOfAnyFile(t *testing.T) {
 	assert.Contains(t, errs, "line 2 is longer than 64 KiB")
 }
 
-// A path that does not exist is an error: a store without worker IDs, or a table without IDs, would be another answer.
+// A path that does not exist is an error, and is not taken for a store without worker IDs, or a
+// table without IDs.
 func TestFilesThatDoNotExist(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	for _, args := range []string{"workers --store", "whois 5 --store", "watermark --store", "audit", "audit --column id", "decode 1nTlm17tp4q3VBQjrxNhpx --key-file"} {

@@ -21,10 +21,10 @@ func newCommand(s *streams) *cobra.Command {
 		Use:   "new",
 		Short: "Print new IDs",
 		Long: `Prints new IDs, one a line. With --store it leases a worker ID from that
-directory, which it makes if there is none, and gives the worker ID back when it
-is done or interrupted. No other invocation with the same directory issues the
-same IDs, at the same time or later, whatever the clock does. The directory must
-be on a local file system. "snowflake workers" lists it.
+directory, which it makes if there is none, and releases the worker ID when it is
+done or interrupted. No other invocation with the same directory issues the same
+IDs, at the same time or later, whatever the clock does. The directory must be on
+a local file system. "snowflake workers" lists its worker IDs.
 
 HAZARD: if the directory is restored from a backup, IDs can repeat.
 
@@ -60,7 +60,8 @@ the layout, or if the clock is set back in between. Use --store for IDs you keep
 // issueLeased writes n new IDs under a worker ID that it leases from dir. opts has
 // been checked.
 func issueLeased(s *streams, dir string, opts *snowflake.Options, n int, decode bool) (err error) {
-	signal.Ignore(syscall.SIGPIPE) // if the reader of standard output goes away, the write fails and the lease is released
+	// If the reader of standard output goes away, the write fails, and the lease is released.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process
@@ -86,8 +87,7 @@ func issueLeased(s *streams, dir string, opts *snowflake.Options, n int, decode 
 	return interrupted(ctx, issue(ctx, s, g, n, decode))
 }
 
-// interrupted returns err as a failure. If a signal has ended ctx, the failure says
-// so.
+// interrupted returns err as a failure. If a signal has ended ctx, the failure says so.
 func interrupted(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
@@ -95,8 +95,8 @@ func interrupted(ctx context.Context, err error) error {
 	return failed(err)
 }
 
-// issue writes n new IDs. It takes at most the IDs of one tick at once, so that it
-// writes them before it waits for the next tick.
+// issue writes n new IDs. It takes at most the IDs of one tick at once, and writes them before it
+// waits for the next tick.
 func issue(ctx context.Context, s *streams, g *snowflake.Generator, n int, decode bool) error {
 	const mostBits = 12
 	batch := make([]snowflake.ID, 1<<min(g.Layout().SequenceBits, mostBits))

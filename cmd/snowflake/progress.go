@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// progress shows on a terminal how far the reading of an input is, after a second and then twice a second.
+// progress shows on a terminal how much of an input has been read, after a second and then twice a
+// second.
 type progress struct {
 	in          io.Reader
 	err         io.Writer
 	now         func() time.Time
-	total       int64 // bytes; 0 if it is not known
+	total       int64 // bytes; 0 if unknown
 	done        int64
 	begin, last time.Time
 }
 
 const (
-	quiet    = time.Second // what takes less shows nothing
-	interval = time.Second / 2
+	quiet    = time.Second     // before the first text
+	interval = time.Second / 2 // between texts
 )
 
 func (p *progress) Read(b []byte) (int, error) {
@@ -42,7 +43,7 @@ func (p *progress) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// show writes a text over the text before.
+// show writes a text over the previous one.
 func (p *progress) show(text string) { fmt.Fprintf(p.err, "\r\x1b[K%s", text) }
 
 // end removes the text.

@@ -22,14 +22,14 @@ func sqlCommand(s *streams) *cobra.Command {
 return the fields of an ID. valid tells whether a number is an ID of the layout.
 first returns the first ID at or after a time, for queries such as
 WHERE id >= first(a) AND id < first(b). No extension is needed. Times are in
-UTC. mysql is for MariaDB too. SQLite has no CREATE FUNCTION: for it there are
+UTC. mysql is also for MariaDB. SQLite has no CREATE FUNCTION, so sqlite prints
 expressions. The functions for ClickHouse are untested.
 
 With --generate it prints functions for PostgreSQL that issue IDs: id(), for a
 column's DEFAULT, and ids(n). They have a worker ID of their own, which no lease
 may have: standard error says which lease.Options.First and Count the leases
-need. With --store the command fails if somebody holds the worker ID or had it
-for a time that is not over.
+need. With --store the command fails if a process holds the worker ID, or may
+still issue IDs with it.
 
 HAZARD: if two databases have the same worker ID, for example a copy beside the
 original, IDs can repeat. docs/sql.md says what to do after a failover, a restore
@@ -53,7 +53,8 @@ and a dump.`,
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		for flag, name := range map[string]string{"prefix": *prefix, "schema": g.Schema} {
 			if !sqlName.MatchString(name) {
-				return fmt.Errorf("--%s %q is not a name: want up to 31 letters, digits and underscores, and no digit first", flag, name)
+				return fmt.Errorf("--%s %q is not a name: want up to 31 letters, digits and underscores, and no digit first",
+					flag, name)
 			}
 		}
 		engine := sqltext.Engine(args[0])
@@ -87,11 +88,12 @@ and a dump.`,
 	return c
 }
 
-// generate writes the functions of g, if nobody holds the worker ID by the leases in dir. An
-// empty dir is none.
+// generate writes the functions of g, unless a lease in dir has the worker ID. If dir is empty, no
+// leases are checked.
 func generate(ctx context.Context, s *streams, e sqltext.Engine, g sqltext.Generator, dir string) error {
 	if e != sqltext.PostgreSQL {
-		return errors.New("--generate is for postgres: other databases take no function as a default; docs/sql.md says what to do instead")
+		return errors.New("--generate is for postgres: in other databases a default cannot call a function; " +
+			"docs/sql.md says what to do instead")
 	}
 	script, err := g.Script()
 	if err != nil {
@@ -111,7 +113,7 @@ func generate(ctx context.Context, s *streams, e sqltext.Engine, g sqltext.Gener
 	return nil
 }
 
-// unheld returns an error if the leases have another layout, or if somebody has the worker ID or
+// unheld returns an error if the leases have another layout, or if a process holds the worker ID or
 // may still issue IDs with it.
 func unheld(ctx context.Context, s *streams, store lease.Store, g sqltext.Generator) error {
 	holders, err := lease.Holders(ctx, store)
@@ -119,7 +121,7 @@ func unheld(ctx context.Context, s *streams, store lease.Store, g sqltext.Genera
 		return err
 	}
 	if len(holders) == 0 {
-		s.note("nobody has ever held a worker ID in this store: is it the right store?")
+		s.note("this store has never lent a worker ID: is it the right store?")
 	}
 	for _, h := range holders {
 		over := h.State == lease.StateSpent || h.State == lease.StateFree && h.Reuse == lease.ReuseAny

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
-// Most is how many IDs an audit takes.
+// Most bounds the IDs of an audit.
 const Most = 100_000_000
 
 // Report is the result of an audit.
@@ -23,11 +23,11 @@ type Report struct {
 	IDs     int           `json:"ids"` // of the layout, with duplicates
 	First   jsontime.Time `json:"first,omitzero"`
 	Last    jsontime.Time `json:"last,omitzero"`
-	Passed  []string      `json:"passed,omitempty"` // what is not an ID and is no fault: a header, NULLs
+	Passed  []string      `json:"passed,omitempty"` // skipped, and no fault: headers, NULLs
 	Wrong   []Fault       `json:"wrong"`
 	Workers []Worker      `json:"workers"`
-	Gaps    []Gap         `json:"gaps"`  // the longest times without an ID of any worker, the longest first
-	Notes   []string      `json:"notes"` // what may be a fault
+	Gaps    []Gap         `json:"gaps"`  // the longest times without an ID, the longest first
+	Notes   []string      `json:"notes"` // possible faults
 
 	Leases *strangers.Report `json:"leases,omitempty"` // if they were compared with the IDs
 }
@@ -39,7 +39,7 @@ type Fault struct {
 	First []Finding `json:"first"`
 }
 
-// Finding is a line of the input and a text about it.
+// Finding is a line of the input, and what is wrong with it.
 type Finding struct {
 	File string `json:"file,omitempty"` // if there are several
 	Line int    `json:"line"`
@@ -55,26 +55,29 @@ type Worker struct {
 	IDs        int           `json:"ids"` // without duplicates
 	First      jsontime.Time `json:"first"`
 	Last       jsontime.Time `json:"last"`
-	PerSecond  float64       `json:"perSecond"`  // the most IDs in a second; if a tick is longer, the most in a tick, divided by its seconds
+	PerSecond  float64       `json:"perSecond"`  // the most IDs in a second
 	Ticks      int           `json:"ticks"`      // with an ID
 	Spent      int           `json:"spent"`      // ticks whose last sequence number was issued
-	StepsBack  int           `json:"stepsBack"`  // from an ID to a smaller ID, in the order of the input
-	Duplicates int           `json:"duplicates"` // IDs that come more than once
-	Turns      int           `json:"turns"`      // times that a tick went on with an earlier run of sequence numbers, in the order of the input
+	StepsBack  int           `json:"stepsBack"`  // from an ID to a smaller ID
+	Duplicates int           `json:"duplicates"` // IDs that occur more than once
+	Turns      int           `json:"turns"`      // returns to an earlier run within a tick
 
-	before                 snowflake.ID // in the order of the input
-	run, other             run          // of the last IDs in the order of the input
-	tick, second, inSecond int64        // of the last ID
+	// In the order of the input, as are StepsBack and Turns:
+	before     snowflake.ID // the last ID
+	run, other run          // the run of the last ID, and the run before it
+
+	// In the order of the IDs:
+	tick, second, inSecond int64 // of the last ID
 }
 
-// run is the last ID of a tick's sequence numbers that follow each other.
+// run is a run of sequence numbers within a tick, each close to the last. It has the last one.
 type run struct {
 	time     time.Time
 	sequence int
 }
 
-// near is how far apart the sequence numbers of a run may be: the callers of one process may write their IDs a
-// little out of order.
+// near is how far apart two successive sequence numbers of a run may be: the callers of one process
+// may write their IDs a little out of order.
 const near = 64
 
 func (r run) goesOn(p snowflake.Parts) bool {
@@ -89,20 +92,20 @@ type Gap struct {
 
 func (g Gap) length() time.Duration { return g.To.Sub(g.From.Time) }
 
-// Audit takes IDs in the order of the input.
+// Audit collects IDs in the order of the input, and finds faults.
 type Audit struct {
 	layout snowflake.Layout
-	latest time.Time // an ID that is later is of the future
-	most   int       // IDs
-	listed int       // findings of each kind
+	latest time.Time // later IDs are from the future
+	most   int       // bounds the IDs
+	listed int       // bounds the findings of each kind
 	leases *strangers.Audit
 
 	ids     stretches
 	files   []file
 	exact   int                      // IDs that a float64 holds
 	large   int                      // IDs over 2^53: a float64 does not hold all of them
-	workers map[snowflake.ID]*Worker // by an ID without its time and sequence
-	fields  snowflake.ID             // the bits that remain
+	workers map[snowflake.ID]*Worker // by the bits of an ID that name its worker
+	fields  snowflake.ID             // these bits
 	low     [64]int                  // IDs by their lowest bits
 
 	unreadable, strangers, future, old, repeated Fault
@@ -130,8 +133,8 @@ type file struct {
 // ahead is how far an ID may be ahead of now.
 const ahead = time.Minute
 
-// New returns an audit of IDs of a layout, which must be valid. Its report lists a number of
-// findings of each kind. If leases is not nil, it gets all IDs when they are there.
+// New returns an audit of IDs of a layout, which must be valid. Its report lists at most listed
+// findings of each kind. If leases is not nil, Finish compares the IDs with them.
 func New(l snowflake.Layout, now time.Time, listed int, leases *strangers.Audit) *Audit {
 	return &Audit{
 		layout: l, latest: now.Add(ahead), most: Most, listed: listed, leases: leases,
@@ -140,17 +143,18 @@ func New(l snowflake.Layout, now time.Time, listed int, leases *strangers.Audit)
 		unreadable: Fault{What: "lines that are not an ID"},
 		strangers:  Fault{What: "IDs that are not of the layout (snowflake identify may know theirs)"},
 		future:     Fault{What: "IDs from the future (snowflake identify may know their layout)"},
-		old:        Fault{What: "IDs more than a second older than the ID before of their worker (right if the list is not in the order of issue)"},
-		repeated:   Fault{What: "IDs that come more than once"},
+		old: Fault{What: "IDs more than a second older than the previous ID of their worker " +
+			"(no fault if the list is not in the order of issue)"},
+		repeated: Fault{What: "IDs that occur more than once"},
 	}
 }
 
-// File begins a file: the lines that follow are of it.
+// File begins a file, to which the lines after linesBefore belong.
 func (a *Audit) File(name string, linesBefore int) {
 	a.files = append(a.files, file{name, linesBefore})
 }
 
-// place returns the file and the line of a line that is counted through all files.
+// place returns the file of a line that is counted through all files, and its number there.
 func (a *Audit) place(line int) (name string, n int) {
 	for _, f := range slices.Backward(a.files) {
 		if line > f.before {
@@ -160,7 +164,7 @@ func (a *Audit) place(line int) (name string, n int) {
 	return "", line
 }
 
-// add counts a finding. It asks for its text only if it is listed.
+// add counts a finding. It calls text only if the finding is listed.
 func (a *Audit) add(f *Fault, line int, text func() string) {
 	if f.Count++; f.Count <= a.listed {
 		name, n := a.place(line)
@@ -178,7 +182,8 @@ func (a *Audit) Skip(why string, line int) {
 	a.add(&a.unreadable, line, func() string { return why })
 }
 
-// Add takes an ID, and its line. Lines must increase. It returns an error if there are too many IDs.
+// Add adds an ID and its line, which must be greater than the last. It returns an error if there
+// are too many IDs.
 func (a *Audit) Add(id snowflake.ID, line int) error {
 	if a.layout.Check(id) != nil {
 		a.add(&a.strangers, line, id.String)
@@ -220,7 +225,12 @@ func (a *Audit) Add(id snowflake.ID, line int) error {
 
 // fieldsOf returns the bits of the fields that name a worker.
 func fieldsOf(l snowflake.Layout) snowflake.ID {
-	all, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time(), ClockSeq: 1<<l.ClockSeqBits - 1, Datacenter: 1<<l.DatacenterBits - 1, Worker: 1<<l.WorkerBits - 1})
+	all, err := l.Encode(snowflake.Parts{
+		Time:       l.Epoch.Time(),
+		ClockSeq:   1<<l.ClockSeqBits - 1,
+		Datacenter: 1<<l.DatacenterBits - 1,
+		Worker:     1<<l.WorkerBits - 1,
+	})
 	if err != nil {
 		panic(err) // the layout is valid
 	}
@@ -238,7 +248,10 @@ func (a *Audit) worker(id snowflake.ID, p snowflake.Parts) *Worker {
 
 // Finish returns the report. It returns an error if the leases cannot be read.
 func (a *Audit) Finish() (*Report, error) {
-	r := &Report{Layout: a.layout.String(), IDs: a.ids.n, Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}, Notes: []string{}} // [] in JSON
+	r := &Report{
+		Layout: a.layout.String(), IDs: a.ids.n,
+		Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}, Notes: []string{}, // in JSON []
+	}
 	a.findRounded(r)
 	if a.leases != nil {
 		for id := range a.ids.all() {
@@ -264,31 +277,33 @@ func (a *Audit) Finish() (*Report, error) {
 		r.Workers = append(r.Workers, *w)
 	}
 	slices.SortFunc(r.Workers, func(a, b Worker) int {
-		return cmp.Or(cmp.Compare(a.Datacenter, b.Datacenter), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.ClockSeq, b.ClockSeq))
+		return cmp.Or(cmp.Compare(a.Datacenter, b.Datacenter), cmp.Compare(a.Worker, b.Worker),
+			cmp.Compare(a.ClockSeq, b.ClockSeq))
 	})
 	a.note(r)
 	return r, nil
 }
 
-// few IDs may be the first of their ticks by chance, so that they end in zeros.
+// few bounds a number of IDs that may all end in zeros by chance, as first IDs of their ticks.
 const few = 10
 
-// findRounded says whether the IDs were rounded: then most of the other findings are due to that.
+// findRounded reports whether the IDs were rounded. If they were, this is the cause of most other
+// findings.
 func (a *Audit) findRounded(r *Report) {
 	switch rounding, ok := texts.Rounded(a.ids.all()); {
 	case ok && rounding.Sure:
-		r.Wrong = append(r.Wrong, Fault{What: fmt.Sprintf("IDs that were rounded %s (read the table from its source again, with the IDs as text)",
-			rounding.By), Count: rounding.Count})
+		what := fmt.Sprintf("IDs that were rounded %s (read the table from its source again, with the IDs as text)", rounding.By)
+		r.Wrong = append(r.Wrong, Fault{What: what, Count: rounding.Count})
 	case ok:
 		r.Notes = append(r.Notes, rounding.String())
 	}
 }
 
-// note writes what may be a fault.
+// note adds the notes on possible faults.
 func (a *Audit) note(r *Report) {
 	if n := a.repeated.Count; n > 0 && a.exact == a.ids.n && a.large >= few {
 		r.Notes = append(r.Notes, "a float64 holds each of the IDs: if they went through JavaScript, a spreadsheet or the like, "+
-			"rounding may have made the IDs that come more than once; compare some with their source")
+			"rounding may have made the IDs that occur more than once; compare some with their source")
 	}
 	turns := 0
 	for _, w := range r.Workers {
@@ -297,8 +312,9 @@ func (a *Audit) note(r *Report) {
 		}
 	}
 	if turns > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("the sequence numbers of %d workers take turns within a tick: two processes may share a worker ID. "+
-			"It is right if the list is not sorted, or if one process writes several batches at once", turns))
+		r.Notes = append(r.Notes, fmt.Sprintf("the sequence numbers of %d workers take turns within a tick: "+
+			"two processes may share a worker ID. "+
+			"This is no fault if the list is not sorted, or if one process writes several batches at once", turns))
 	}
 	for bits := 1; bits <= 6; bits++ {
 		shards := 1 << bits
@@ -308,21 +324,24 @@ func (a *Audit) note(r *Report) {
 		}
 		most := slices.Max(counts)
 		share := float64(most) / float64(a.ids.n)
-		if a.ids.n >= 1000 && share >= min(2/float64(shards), 0.9) { // fewer IDs may be uneven by chance
-			r.Notes = append(r.Notes, fmt.Sprintf("%.0f%% of the IDs are %d modulo %d: as many rows would lie on one of %d shards (Options.RandomStart spreads them)",
+		// Fewer than 1,000 IDs may be uneven by chance.
+		if a.ids.n >= 1000 && share >= min(2/float64(shards), 0.9) {
+			r.Notes = append(r.Notes, fmt.Sprintf("%.0f%% of the IDs are %d modulo %d: "+
+				"as many rows would lie on one of %d shards (Options.RandomStart spreads them)",
 				100*share, slices.Index(counts, most), shards, shards))
 			return
 		}
 	}
 }
 
-// ticksPerSecond returns how many whole ticks a second has, but at least 1. Rates are counted in as many ticks.
+// ticksPerSecond returns how many whole ticks a second has, or 1 if a tick is longer. PerSecond is
+// counted over so many ticks, and divided by their seconds.
 func (a *Audit) ticksPerSecond() int64 { return max(1, int64(time.Second/a.layout.Unit)) }
 
-// mostLines is how many lines of one ID are listed.
+// mostLines bounds the lines that are listed for one ID.
 const mostLines = 10
 
-// count counts an ID, which may have come several times. IDs must increase.
+// count counts an ID, which may occur several times. It must be called with increasing IDs.
 func (a *Audit) count(r *Report, same []placed) {
 	id := same[0].id
 	p := a.layout.Decode(id)

@@ -133,7 +133,7 @@ func TestReportMatchesASimpleCount(t *testing.T) {
 
 func TestDuplicatesAreListedWithTheirLines(t *testing.T) {
 	r := audit(t, snowflake.DefaultLayout(), append(slices.Repeat([]snowflake.ID{7}, 12), 5, 6, 5))
-	assert.Equal(t, []Fault{{"IDs that come more than once", 2, []Finding{
+	assert.Equal(t, []Fault{{"IDs that occur more than once", 2, []Finding{
 		{"", 13, "5 of 2026-01-01T00:00:00Z, 2 times: lines 13, 15"},
 		{"", 1, "7 of 2026-01-01T00:00:00Z, 12 times: lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10"},
 	}}}, r.Wrong)
@@ -148,7 +148,7 @@ func TestIDsOfOtherLayoutsAndOfTheFutureAreCounted(t *testing.T) {
 	assert.Equal(t, 3, r.IDs)
 }
 
-// What looks like duplicates and as strangers may be due to rounding: it is said first.
+// Duplicates and strangers may be due to rounding, so the report names rounding first.
 func TestRoundedIDsAreSaidToBe(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	r := rand.New(rand.NewPCG(1, 38))
@@ -162,7 +162,8 @@ func TestRoundedIDsAreSaidToBe(t *testing.T) {
 	assert.Contains(t, got.Wrong[0].What, "rounded to a float64, as JavaScript")
 	assert.Contains(t, got.Wrong[0].What, "read the table from its source again")
 
-	// IDs of a slow generator are multiples of 4096. They are not rounded, but rounding could have made the same.
+	// IDs of a slow generator are multiples of 4096. They are not rounded, but rounding could have
+	// made the same.
 	assert.Empty(t, audit(t, l, zeros).Wrong[0].First[0].File)
 	assert.NotContains(t, audit(t, l, zeros).Wrong[0].What, "rounded")
 	assert.Contains(t, strings.Join(audit(t, l, append(zeros, zeros[0])).Notes, "\n"), "a float64 holds each of the IDs")
@@ -189,7 +190,8 @@ func TestStretchesAreMerged(t *testing.T) {
 	assert.Equal(t, n, seen)
 }
 
-// The longest times without an ID of any worker are listed, the longest first. From a tick to the next there is none.
+// The longest times without an ID of any worker are listed, the longest first. From a tick to the
+// next there is none.
 func TestGaps(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	var ids []snowflake.ID
@@ -219,9 +221,10 @@ func TestStepsBack(t *testing.T) {
 	assert.Empty(t, r.Wrong, "a second is not more than a second")
 }
 
-// Within a tick, two runs of sequence numbers take turns if two processes share a worker ID, but also if one process writes two
-// batches line by line in turn, or if the list is shuffled. So there is a note, and nothing is wrong. If the callers of one
-// process write a little out of order, there is no note.
+// Within a tick, two runs of sequence numbers take turns if two processes share a worker ID, but
+// also if one process writes two batches line by line in turn, or if the list is shuffled. So there
+// is a note, and nothing is wrong. If the callers of one process write a little out of order, there
+// is no note.
 func TestTwoProcessesOfOneWorkerIDAreNoted(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	r := rand.New(rand.NewPCG(1, 1))

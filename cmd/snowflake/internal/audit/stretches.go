@@ -7,13 +7,14 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// stretches keeps IDs in stretches of a fixed length, so that none is ever copied: 16 bytes an ID, and no more.
+// stretches keeps IDs in stretches of a fixed length, so that no ID is ever copied: an ID takes 16
+// bytes, and no more.
 type stretches struct {
 	n    int
 	list [][]placed // each but the last is full and sorted
 }
 
-// full is how many IDs a stretch has: 16 MiB.
+// full is the number of IDs in a full stretch, which takes 16 MiB.
 const full = 1 << 20
 
 func (s *stretches) add(p placed) {
@@ -44,7 +45,7 @@ func (s *stretches) all() iter.Seq[snowflake.ID] {
 	}
 }
 
-// sorted returns the IDs in their order, those that are the same together. It uses them up.
+// sorted returns the IDs in increasing order, equal IDs together. It uses them up.
 func (s *stretches) sorted() iter.Seq[[]placed] {
 	return func(yield func([]placed) bool) {
 		if s.n == 0 {
