@@ -5,10 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/assert/yaml"
 	"github.com/stretchr/testify/require"
 )
 
@@ -135,4 +137,42 @@ func TestOnlyAGreaterMinorOrMajorVersionMayBreak(t *testing.T) {
 	} {
 		assert.Equal(t, v.may, mayBreak(v.last, v.next), v)
 	}
+}
+
+// Each action of a workflow is pinned by its commit, with the version for the reader, and the image
+// that builds snowflaked by its digest. A workflow may only read, unless one of its jobs needs more.
+// Dependabot proposes versions for snowflaked and the unpublished modules only, because programs
+// import the others.
+func TestWorkflowsTrustLittle(t *testing.T) {
+	tree := repository(t)
+	read := func(path string) string {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return string(content)
+	}
+	pinned := regexp.MustCompile(`uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+\n`)
+	workflows, err := filepath.Glob(tree.dir + "/.github/workflows/*")
+	require.NoError(t, err)
+	require.NotEmpty(t, workflows)
+	for _, name := range workflows {
+		text := read(name)
+		var w struct {
+			Permissions map[string]string
+			Jobs        map[string]struct {
+				Timeout int `yaml:"timeout-minutes"`
+			}
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &w), name)
+		assert.Len(t, pinned.FindAllString(text, -1), strings.Count(text, "uses:"), "%s: an action without a commit and a version", name)
+		assert.Equal(t, strings.Count(text, "actions/checkout@"), strings.Count(text, "persist-credentials: false"), name)
+		require.NotNil(t, w.Permissions, "%s: the repository's settings give the permissions", name)
+		assert.Subset(t, map[string]string{"contents": "read"}, w.Permissions, name)
+		for job, j := range w.Jobs {
+			assert.Positive(t, j.Timeout, "%s: the job %s has no timeout", name, job)
+		}
+	}
+	assert.Regexp(t, `golang:[\d.]+@sha256:[0-9a-f]{64} AS build\n`, read(tree.dir+"/deploy/docker/Dockerfile"))
+	modules := regexp.MustCompile(`directories: \[(.*)\]\n`).FindStringSubmatch(read(tree.dir + "/.github/dependabot.yml"))
+	require.NotNil(t, modules)
+	assert.ElementsMatch(t, append([]string{"cmd/snowflaked"}, unpublished...), strings.Split(strings.ReplaceAll(modules[1], " /", "")[1:], ","))
 }
