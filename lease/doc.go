@@ -60,7 +60,7 @@
 //
 // Why it holds. Each line has a name, by which stories (testdata/stories) cite it, and the function
 // of protocol.go that keeps it, or the method. What one holder knows is a value, a hold: its
-// methods renew, bump, release, look and putBack take these steps, and depend on the hold and on
+// methods renew, bump, release, look and restore take these steps, and depend on the hold and on
 // the answers of the store alone.
 //
 //  1. chain: The versions of a record form one chain, because each save names the version that it
@@ -68,26 +68,27 @@
 //  2. hold: The saves of one holder are a stretch of the chain, because every save carries the
 //     holder's token, and a save that meets another token ends the hold (hold.look, judge).
 //  3. begin: A holder's window under c begins at the bound for c in the record before its stretch,
-//     or before it changed to c, or later (start, take, hold.bump).
+//     or before it changed to c, or later (record.start, record.take,
+//     hold.bump).
 //  4. end: The window ends at the bound in the holder's own last save, which never goes back
-//     (hold.renew, extend).
+//     (hold.renew, record.extend).
 //  5. back: Bounds do not go back along the chain, except when a worker ID is given back: then the
 //     generator has stopped, and the bound is the end of what it stamped, or its last floor, which
 //     the watermark may have passed (hold.release); or nothing was stamped and the bound is what it
-//     was (undo).
+//     was (record.undo).
 //
 // So each window begins at the end of the window before it, or later. No clock appears in this
 // proof: clients' clocks only propose bounds, and the engine's clock has no part in it. Who is
-// taken for dead (live) decides only how soon a worker ID is free.
+// taken for dead (record.live) decides only how soon a worker ID is free.
 //
 // silence: A holder is dead if its record has not changed for its window. Those who wait for that
-// count it by their monotonic clocks (record.live, watch), and keep in the entry "silence" how long
-// it was, so that the next process goes on from there. If the engine has a clock, and both that
-// clock and the waiting process's own have passed the holder's bounds, the engine's clock counts,
-// too. So no single clock that is wrong makes a live holder look dead.
+// count it by their monotonic clocks (record.live, watch.silent), and keep in the entry "silence"
+// how long it was, so that the next process goes on from there. If the engine has a clock, and both
+// that clock and the waiting process's own have passed the holder's bounds, the engine's clock
+// counts, too. So no single clock that is wrong makes a live holder look dead.
 //
-// The history is a part of the chain: a record keeps the holdings that have ended. Earlier
-// holdings are in other entries, which are made before the record that counts them (succeed).
+// The history is a part of the chain: a record keeps the holdings that have ended. Earlier holdings
+// are in other entries, which are made before the record that counts them (record.succeed).
 //
 // # A lost worker ID
 //
@@ -120,8 +121,8 @@
 //
 //   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
 //     may, as long as its window lasts and less than a window has passed since its last save, by
-//     every clock that can tell (hold.putBack, restorable), and no release has gone without an
-//     answer (it may have freed the worker ID). If only the engine's clock says that it is too
+//     every clock that can tell (hold.restore, record.restorable), and no release has gone without
+//     an answer (it may have freed the worker ID). If only the engine's clock says that it is too
 //     late, the holder asks again until its window ends. The bound does not move in the same save.
 //     The holder looks again when it knows that the record is there (hold.mayRestore): if it is too
 //     late by then, the worker ID is lost.
@@ -141,19 +142,19 @@
 //     time, and then from the newcomer's or the engine's time on (record.missing).
 //   - look again: A newcomer that made a record for a worker ID without a mark looks at the entry
 //     "store" and at its record again before it stamps. If either has changed, entries were lost
-//     since it looked first, and it begins anew.
+//     since it looked first, and it begins anew (search.lookAgain).
 //   - stray: Until such a newcomer has looked again, a holder whose record was lost may find the
 //     newcomer's. The holder replaces it (isStray), and then the newcomer sees another record.
 //
-// Why the invariant holds. Let the record of w be lost, and let h have held w last. If h puts
-// its record back, the chain goes on as if nothing had happened: nobody else has taken w,
-// because h was not idle for a window when the record was lost (live), and without the record
-// nobody takes w before the wait ends. If h does not put the record back, no save of h changes
-// anything any more, since it names a version that is gone. So h stamps at most up to its
-// bound, and this bound is at most MaxWindow ahead of h's clock when the record was lost. The
-// next holder begins a wait later, by a clock that differs from h's by less than the extra
-// minute. So it begins after the bound. A record from before the loss counts for a newcomer
-// with the same floor, because the records of later holders may be lost, too.
+// Why the invariant holds. Let the record of w be lost, and let h have held w last. If h puts its
+// record back, the chain goes on as if nothing had happened: nobody else has taken w, because h was
+// not idle for a window when the record was lost (record.live), and without the record nobody takes
+// w before the wait ends. If h does not put the record back, no save of h changes anything any
+// more, since it names a version that is gone. So h stamps at most up to its bound, and this bound
+// is at most MaxWindow ahead of h's clock when the record was lost. The next holder begins a wait
+// later, by a clock that differs from h's by less than the extra minute. So it begins after the
+// bound. A record from before the loss counts for a newcomer with the same floor, because the
+// records of later holders may be lost, too.
 //
 // This is the one place where clocks matter: if records are lost, the clocks of the hosts must
 // differ by less than a minute.
@@ -219,9 +220,9 @@
 //     (floor.least).
 //   - propose: The entry "watermark" has a proposed instant, which never falls. A reader proposes
 //     an instant, and then lists the records. It returns no more than was proposed before the list,
-//     and no more than the floors in the list allow (lowest, publish). It never proposes an instant
-//     after the latest bound in the store (latest). No ID is after this bound, so no row is missed;
-//     and no clock of the engine or of a reader moves it.
+//     and no more than the floors in the list allow (lowest, mark.publish). It never proposes an
+//     instant after the latest bound in the store (latest). No ID is after this bound, so no row is
+//     missed; and no clock of the engine or of a reader moves it.
 //   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The
 //     floor that is saved is the beginning of the window. Then it looks at the proposed instant,
 //     and begins there or later (above).
@@ -275,7 +276,7 @@
 // clone: A machine that is cloned while it holds a lease holds it twice. If its hypervisor
 // tells (Options.VMClock), each copy that is told stamps nothing more of its window, and
 // takes a worker ID as a new holder; or the lease ends, if its records are in a directory that
-// was cloned, too (File, LocalCopy).
+// was cloned, too (File, Options.LocalCopy).
 //
 // HAZARD: if nobody tells of a clone, both copies may issue the same IDs until the end
 // of the window that they had in common, by their clocks: a window at most. The

@@ -127,7 +127,7 @@ func (t *text) reply(q *query, r reply) {
 // state returns what stands for a state, and for all states that are taken for the same.
 func (w *world) state() (reduced, exact [16]byte) {
 	var t text
-	for _, n := range []int{w.now, int(w.mark), w.faults - w.faulty, w.left(pause, w.pauses), w.left(delay, w.delays), w.left(fail, w.fails), w.left(dies, w.crashes),
+	for _, n := range []int{w.now, int(w.mark), w.faults - w.faulty, w.left(pause, w.pauses), w.left(delay, w.delays), w.left(fail, w.fails), w.left(crash, w.crashes),
 		w.left(forward, w.sets), w.left(lose, w.losses), w.left(garble, w.garbles), min(1, w.spent[lose]), w.spent[release]} {
 		t.int(n)
 	}

@@ -23,7 +23,7 @@ const (
 	wake                // a rest ends
 	issue               // a call of NextID begins
 	release             // a call of Release begins
-	dies                // a process is gone
+	crash               // a process is gone
 	forward             // a clock is set
 	backward
 	pass   // time passes
@@ -156,8 +156,8 @@ func (w *world) choices() (all []step) {
 		if (own || p.sees.doubt) && p.gen != nil && !p.ending && w.spent[release] < w.releases {
 			add(release, i, 0)
 		}
-		if own && mayFault(dies, w.crashes) {
-			add(dies, i, 0)
+		if own && mayFault(crash, w.crashes) {
+			add(crash, i, 0)
 		}
 		if own && mayFault(forward, w.sets) && !w.back {
 			add(forward, i, 0)
@@ -221,14 +221,14 @@ func (w *world) take(s step) {
 		p = w.change(i)
 	}
 	switch s.kind {
-	case delay, fail, dies, forward, backward, lose, pause, garble:
+	case delay, fail, crash, forward, backward, lose, pause, garble:
 		w.faulty++
 	}
 	rest := p.atRest() && !p.sees.doubt
 	switch {
 	case s.kind == pass || s.kind == begin || s.kind == lose || s.kind == garble || s.kind == arrive:
 		w.order, w.mover = 0, i
-	case s.kind == issue || s.kind >= dies && s.kind <= backward || (s.kind == wake || s.kind == release) && rest:
+	case s.kind == issue || s.kind >= crash && s.kind <= backward || (s.kind == wake || s.kind == release) && rest:
 		w.order, w.mover = i, i
 	default:
 		w.order, w.mover = len(w.procs), i
@@ -286,7 +286,7 @@ func (w *world) take(s step) {
 		w.tell("%s releases", p.name)
 		p.note(w, "release", 0)
 		w.stops(i)
-	case dies:
+	case crash:
 		w.tell("%s crashes", p.name)
 		p.dead = true
 		for n := range p.tasks {

@@ -52,7 +52,7 @@ type heard struct {
 
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves the
 // bound and only shows that the holder lives. If accepted is set, no leap is too far. If the record
-// was lost and is put back, the error matches errPutBack; the next renewal moves the bound.
+// was lost and is put back, the error matches errRestored; the next renewal moves the bound.
 func (h *hold) renew(s line, accepted bool) error {
 	now := s.read()
 	h.horizon.observe(now.own, now.steady())
@@ -63,7 +63,7 @@ func (h *hold) renew(s line, accepted bool) error {
 		to = h.window.to
 	}
 	err := h.push(s, to, now)
-	if leap != nil && (err == nil || errors.Is(err, errPutBack)) {
+	if leap != nil && (err == nil || errors.Is(err, errRestored)) {
 		err = leap
 		if h.horizon.ownClock && h.leap(bound, now, accepted) == nil { // now the holder knows the store's time
 			err = h.push(s, bound, now)
@@ -112,8 +112,8 @@ func (h *hold) bump(s line, now time.Time) error {
 	}
 	w := window{seq: seq, from: h.rules.begin(begin, now), before: begin}
 	var own record
-	err := errPutBack
-	for errors.Is(err, errPutBack) {
+	err := errRestored
+	for errors.Is(err, errRestored) {
 		err = h.move(s, func(r record) record {
 			own = r
 			r = r.extend(w, now.Add(h.rules.window))
@@ -142,8 +142,8 @@ func (h *hold) release(s line, next time.Time, stopped bool) error {
 	if h.rules.reuse == ReuseOnce {
 		state = StateSpent
 	}
-	err := errPutBack
-	for errors.Is(err, errPutBack) { // after a loss, next may be an instant under the worker ID that was lost
+	err := errRestored
+	for errors.Is(err, errRestored) { // after a loss, next may be an instant under the worker ID that was lost
 		err = h.move(s, func(r record) record {
 			r = r.release(h.window, next, state, h.rules.layout.Unit)
 			if !stopped {

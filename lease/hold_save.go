@@ -8,7 +8,7 @@ import (
 )
 
 // move saves the record after change. change must not make a bound earlier that is in use.
-// If the record was lost and is put back, move returns errPutBack; change is not made.
+// If the record was lost and is put back, move returns errRestored; change is not made.
 func (h *hold) move(s line, change func(record) record) error {
 	own, was := h.own, h.heard
 	err := h.save(s, change)
@@ -64,12 +64,12 @@ func (h *hold) look(s line) error {
 	}
 	kept, err := judge(h.own, h.window, h.tried, found)
 	if errors.Is(err, errGone) {
-		return h.putBack(s, found)
+		return h.restore(s, found)
 	}
 	if errors.Is(err, ErrLost) {
 		stray, failed := isStray(s, found)
 		if stray {
-			failed = h.putBack(s, found)
+			failed = h.restore(s, found)
 		}
 		if failed != nil && !errors.Is(failed, ErrLost) {
 			return failed
@@ -107,12 +107,12 @@ func (h *hold) mayRestore(s line) error {
 	return nil
 }
 
-// errPutBack says that the record was lost and is there again, with the bound that it had.
-var errPutBack = errors.New("lease: the record was lost, and was put back")
+// errRestored says that the record was lost and is there again, with the bound that it had.
+var errRestored = errors.New("lease: the record was lost, and was put back")
 
-// putBack puts the record back in place of found, if nobody can have taken the worker ID
+// restore puts the record back in place of found, if nobody can have taken the worker ID
 // for free since it was saved.
-func (h *hold) putBack(s line, found record) error {
+func (h *hold) restore(s line, found record) error {
 	read := s.read()
 	if err := h.mayRestore(s); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (h *hold) putBack(s line, found record) error {
 	}
 	h.saved(s, saved, read)
 	s.restored(saved.Worker)
-	return errPutBack
+	return errRestored
 }
 
 // silence returns for how long a holder whose last save was own had not been heard of at now, by

@@ -115,7 +115,7 @@ func TestRenewalByItsAnswers(t *testing.T) {
 		"it has no answer":                 {1, []reply{{err: failed}}, "put", failed, unsure, 3},
 		"somebody was quicker":             {1, []reply{{err: ErrConflict}, {entries: []Entry{entry(other, value)}}}, "put get", ErrLost, unsure, 3},
 		"the record is its own":            {1, []reply{{err: ErrConflict}, {entries: []Entry{is}}, {entries: []Entry{saved}}}, "put get put", nil, sure, 4},
-		"the record is gone":               {1, []reply{{err: ErrConflict}, {}, {}, {entries: []Entry{saved}}}, "put get put put", errPutBack, sure, 3},
+		"the record is gone":               {1, []reply{{err: ErrConflict}, {}, {}, {entries: []Entry{saved}}}, "put get put put", errRestored, sure, 3},
 		"the record is gone for too long":  {3, []reply{{err: ErrConflict}, {}}, "put get", ErrLost, unsure, 3},
 		"it is put back without an answer": {1, []reply{{err: ErrConflict}, {}, {}, {err: failed}}, "put get put put", failed, returning, 3},
 		"it cannot be read":                {1, []reply{{err: ErrConflict}, {err: ErrBadRecord}}, "put get", ErrLost, unsure, 3},
@@ -132,7 +132,7 @@ func TestRenewalByItsAnswers(t *testing.T) {
 			assert.Equal(t, test.asks, strings.Join(verbs(s.asked), " "))
 			assert.Equal(t, test.doubt, h.doubt)
 			assert.Equal(t, at(test.to), h.window.to)
-			assert.Equal(t, errors.Is(err, errPutBack), s.wasBack)
+			assert.Equal(t, errors.Is(err, errRestored), s.wasBack)
 		})
 	}
 }

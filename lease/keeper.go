@@ -105,7 +105,7 @@ func (l *Lease) advance(ctx context.Context) error {
 		}
 	}
 	switch {
-	case errors.Is(err, errPutBack): // the bound is moved by the next renewal
+	case errors.Is(err, errRestored): // the bound is moved by the next renewal
 		return nil
 	case err == nil:
 		l.accepted.Store(false)

@@ -118,5 +118,5 @@ func (l *Lease) restored(worker int) {
 	l.wiped = true
 	l.stats.Restored++
 	l.mu.Unlock()
-	l.log.putBack(l, worker)
+	l.log.restored(l, worker)
 }

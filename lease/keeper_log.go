@@ -255,8 +255,8 @@ func (j *journal) waits(l *Lease, left time.Duration, c clocks) {
 		"next", waitsFor(left, c)+"; lease.Init, run once before the first start, avoids this wait, as Options.NewStore does on a laptop")
 }
 
-// putBack logs that the record was lost and was put back.
-func (j *journal) putBack(l *Lease, worker int) {
+// restored logs that the record was lost and was put back.
+func (j *journal) restored(l *Lease, worker int) {
 	j.warn(l, worker, "the store lost the record of the worker ID, and it was put back", "until", l.Grant().To, "next", "IDs are issued all the same")
 }
 

@@ -3,16 +3,17 @@
 ;
 ;	go run ./internal/lab/proof
 ;
-; The program asks z3 the questions one by one; z3 alone gives up on most. Each check below asks for a counterexample, so each answer has to be unsat. The words are
-; those of lease/doc.go. Three words are new: a save is a request to put a record, also if it
-; never arrives; the line is the chain of records, where a record that was put back follows
-; the record that was lost; a store that lost the entry of a worker ID is of the next epoch.
-; The simulator evaluates the steps below, and holds each of its steps against them (package steps).
+; The program asks z3 the questions one by one; z3 alone gives up on most. Each check below asks for
+; a counterexample, so each answer has to be unsat. The words are those of lease/doc.go. Three words
+; are new: a save is a request to put a record, also if it never arrives; the line is the chain of
+; records, where a record that was put back follows the record that was lost; a store that lost the
+; entry of a worker ID is of the next epoch. The simulator evaluates the steps below, and holds each
+; of its steps against them (package steps).
 
 ; What is assumed of the code, and is not shown here:
 ;
 ;   - A holder that put its record back goes on from there only while the window since its last
-;     save lasts (restored-within-the-window; mayRestore).
+;     save lasts (restored-within-the-window; hold.mayRestore).
 ;   - A newcomer that finds a record has read the entry "store" in the same instant, and one
 ;     request is stored once at most.
 ;   - If the store loses entries, nobody takes a holder for dead that has saved within its window: the
@@ -74,34 +75,35 @@
 (declare-fun next (State Holder ClockSeq) Int) ; it stamped nothing from here on,
 (declare-fun top (State Holder ClockSeq) Int)  ; and may stamp nothing from here on
 
-; ---- The guards. A test sets each to false, and z3 then has a counterexample. ----
+; ---- The guards, and what of package lease keeps each. A test sets each to false, and z3 then has a
+; counterexample. ----
 
-(define-fun put-compares-versions () Bool true)              ; Store.Put
-(define-fun grant-is-saved-first () Bool true)               ; Lease.publish after Lease.move
-(define-fun stamps-lie-in-the-grant () Bool true)            ; the generator
-(define-fun tokens-are-compared () Bool true)                ; judge
-(define-fun holder-begins-at-the-bound () Bool true)         ; start, take
-(define-fun take-keeps-the-other-bounds () Bool true)        ; take
-(define-fun bound-never-goes-back () Bool true)              ; extend
-(define-fun sequence-begins-at-its-bound () Bool true)       ; start, extend (a bump)
-(define-fun release-stops-first () Bool true)                ; Release
-(define-fun release-keeps-what-was-stamped () Bool true)     ; release, undo
-(define-fun release-keeps-the-bound-before () Bool true)     ; release, undo
-(define-fun no-grant-after-release () Bool true)             ; the generator, once it has stopped; giveBack
-(define-fun newcomer-waits () Bool true)                     ; door.advance, missing
-(define-fun newcomer-begins-at-its-clock () Bool true)       ; door.heal, missing
-(define-fun newcomer-looks-again () Bool true)               ; confirm
-(define-fun record-from-before-a-loss-has-the-floor () Bool true) ; door.heal
-(define-fun live-holders-are-left-alone () Bool true)        ; live, if the store loses entries
-(define-fun restored-within-the-window () Bool true)         ; restorable
-(define-fun restored-as-it-was () Bool true)                 ; putBack
-(define-fun bound-is-a-window-ahead () Bool true)            ; MaxWindow
+(define-fun put-compares-versions () Bool true)                        ; Store.Put
+(define-fun grant-is-saved-first () Bool true)                         ; hold.move, Lease.publish
+(define-fun stamps-lie-in-the-grant () Bool true)                      ; the generator
+(define-fun tokens-are-compared () Bool true)                          ; judge
+(define-fun holder-begins-at-the-bound () Bool true)                   ; record.start, record.take
+(define-fun take-keeps-the-other-bounds () Bool true)                  ; record.take
+(define-fun bound-never-goes-back () Bool true)                        ; record.extend
+(define-fun sequence-begins-at-its-bound () Bool true)                 ; record.start, hold.bump
+(define-fun release-stops-first () Bool true)                          ; Lease.Release
+(define-fun release-keeps-what-was-stamped () Bool true)               ; record.release, record.undo
+(define-fun release-keeps-the-bound-before () Bool true)               ; record.release, record.undo
+(define-fun no-grant-after-release () Bool true)                       ; the generator, search.giveBack
+(define-fun newcomer-waits () Bool true)                               ; door.advance, record.missing
+(define-fun newcomer-begins-at-its-clock () Bool true)                 ; door.heal, record.missing
+(define-fun newcomer-looks-again () Bool true)                         ; search.lookAgain
+(define-fun record-from-before-a-loss-has-the-floor () Bool true)      ; door.heal
+(define-fun live-holders-are-left-alone () Bool true)                  ; record.live
+(define-fun restored-within-the-window () Bool true)                   ; hold.mayRestore, record.restorable
+(define-fun restored-as-it-was () Bool true)                           ; hold.restore
+(define-fun bound-is-a-window-ahead () Bool true)                      ; MaxWindow
 
 (define-fun worker-of ((s Save)) Worker (worker (by s)))
 (define-fun some ((z State) (h Holder) (c ClockSeq)) Bool (< (low h c) (top z h c))) ; it may stamp, or has stamped
 (define-fun dead ((z State) (s Save)) Bool (or (= (kind s) release) (<= (+ (at z s) (window (by s))) (now z))))
 
-; ---- The invariant. ----
+; ---- The invariant. 1 to 5 are the lines of the proof in lease/doc.go. ----
 
 ; 0. What is plain: what was made was sent, and not in the future.
 (define-fun plain ((z State)) Bool (and
@@ -126,7 +128,7 @@
 
 ; 2. The saves of a holder are a stretch of the line, because each carries the holder's token
 ; and follows a record that has it, too.
-(define-fun stretch ((z State)) Bool (and
+(define-fun hold ((z State)) Bool (and
   (forall ((h Holder)) (=> (not (= (rec z h) none)) (and (line z (rec z h)) (= (by (rec z h)) h))))
   (forall ((s Save)) (=> (and (sent z s) (or (= (kind s) move) (= (kind s) release)))
     (and (line z (old s)) (= (by (old s)) (by s)))))
@@ -145,28 +147,32 @@
   (forall ((s Save)) (=> (and (not (line z (cur z (worker-of s)))) (or (line z s) (and (sent z s) (= (kind s) restore)))) (< (name s) (epoch z (worker-of s)))))))
 
 ; 3. What a holder may stamp begins at the bounds that it found, or later.
-(define-fun begins ((z State)) Bool (and
+(define-fun begin ((z State)) Bool (and
   (forall ((s Save)) (=> (sent z s) (<= (low (by s) (seq s)) (from s))))
   (forall ((s Save) (c ClockSeq)) (=> (sent z s) (<= (low (by s) c) (bound s c))))
   (forall ((s Save) (c ClockSeq)) (=> (and (sent z s) (= (kind s) take) (not (= (old s) none))) (<= (bound (old s) c) (low (by s) c))))
   (forall ((h Holder)) (=> (active z h) (<= (low h (gseq z h)) (gfrom z h))))))
 
-; 4. It ends at the bounds in its saves, which do not go back, unless it has stopped.
-(define-fun ends ((z State)) Bool (and
+; 4. It ends at the bounds in its own last save.
+(define-fun end ((z State)) Bool (and
   (forall ((h Holder)) (=> (active z h)
     (and (<= (gto z h) (top z h (gseq z h))) (<= (gto z h) (bound (rec z h) (gseq z h))))))
   (forall ((h Holder) (c ClockSeq)) (=> (< (low h c) (next z h c)) (and (<= (next z h c) (top z h c)) (<= (next z h c) (bound (rec z h) c)))))
-  (forall ((s Save) (c ClockSeq)) (=> (and (sent z s) (= (kind s) move)) (<= (bound (old s) c) (bound s c))))
-  (forall ((s Save) (c ClockSeq)) (=> (and (sent z s) (= (kind s) release) (< (low (by s) c) (next z (by s) c))) (<= (next z (by s) c) (bound s c))))
   (forall ((s Save)) (=> (and (made z s) (line z s) (open z s) (not (over z (by s)))) (<= (bound s (seq s)) (top z (by s) (seq s)))))))
 
-; 5. Therefore the entry's bounds lie at or after all that anybody may stamp; and all that
+; 5. Bounds do not go back, except when a worker ID is given back, and then not below what was
+; stamped.
+(define-fun back ((z State)) Bool (and
+  (forall ((s Save) (c ClockSeq)) (=> (and (sent z s) (= (kind s) move)) (<= (bound (old s) c) (bound s c))))
+  (forall ((s Save) (c ClockSeq)) (=> (and (sent z s) (= (kind s) release) (< (low (by s) c) (next z (by s) c))) (<= (next z (by s) c) (bound s c))))))
+
+; 6. Therefore the entry's bounds lie at or after all that anybody may stamp; and all that
 ; others than the heir may stamp lies before what the heir found.
 (define-fun covers ((z State)) Bool (and
   (forall ((h Holder) (c ClockSeq)) (=> (and (line z (cur z (worker h))) (some z h c)) (<= (top z h c) (bound (cur z (worker h)) c))))
   (forall ((h Holder) (c ClockSeq)) (=> (and (some z h c) (not (= h (heir z (worker h))))) (<= (top z h c) (low (heir z (worker h)) c))))))
 
-; 6. If the store lost the entry, nobody may stamp past MaxWindow after that; who takes the
+; 7. If the store lost the entry, nobody may stamp past MaxWindow after that; who takes the
 ; worker ID begins later; and who puts the record back is the heir.
 (define-fun heals ((z State)) Bool (and
   (forall ((s Save) (c ClockSeq)) (=> (and loses (sent z s)) (<= (bound s c) (+ (now z) reach))))
@@ -187,7 +193,7 @@
     (or (<= (top z g c) (low h c)) (<= (top z h c) (low g c))))))
 
 (define-fun invariant ((z State)) Bool
-  (and (plain z) (chain z) (stretch z) (begins z) (ends z) (covers z) (heals z) (disjoint z)))
+  (and (plain z) (chain z) (hold z) (begin z) (end z) (back z) (covers z) (heals z) (disjoint z)))
 
 ; ---- It implies that no ID repeats. ----
 
@@ -218,7 +224,7 @@
 
 ; A step is of a holder h, its save s, and its worker ID. All else stays as it was. A crash, a
 ; pause and a lost answer need no step: they are steps that do not happen. A save that
-; arrives late is a step that happens late.
+; arrives late is a step that happens late. Above each step stands what of package lease takes it.
 (assert (invariant x))
 (declare-const h Holder)
 (declare-const s Save)
@@ -257,6 +263,7 @@
   (forall ((g Holder)) (=> (not (= g h)) (same-grant-of g)))
   (active y h) (= (gseq y h) (seq s)) (= (gfrom y h) (from s)) (= (gto y h) (bound s (seq s)))))
 
+; search.save, record.take
 (push)
 (echo "a newcomer sends a save that takes the worker ID of the entry")
 (define-fun floor () Bool (or (not newcomer-begins-at-its-clock) (forall ((c ClockSeq)) (<= (- (now x) half) (low h c)))))
@@ -273,6 +280,7 @@
 (check-sat)
 (pop)
 
+; hold.renew, record.extend, hold.bump
 (push)
 (echo "a holder sends a save that moves its bound or changes to another clock sequence")
 (assert (and sends same-over same-grants (= (kind s) move) (not (over x h)) (not (= (rec x h) none)) (= (old s) (rec x h)) (= (name s) (name (rec x h)))
@@ -282,6 +290,7 @@
 (check-sat)
 (pop)
 
+; Lease.Release, hold.release, record.undo
 (push)
 (echo "a holder stops, and sends a save that gives the worker ID back")
 (assert (and sends (= (kind s) release) (not (= (rec x h) none)) (= (old s) (rec x h)) (= (name s) (name (rec x h)))
@@ -295,6 +304,7 @@
 (check-sat)
 (pop)
 
+; hold.restore
 (push)
 (echo "a holder finds no entry, and sends a save that puts its record back")
 (assert (and sends same-over same-grants (= (kind s) restore) (not (= (rec x h) none)) (= (old s) none) (= (name s) (name (rec x h)))
@@ -315,6 +325,7 @@
 (define-fun may-stamp () Bool (forall ((g Holder) (c ClockSeq))
   (= (top y g c) (ite (and (= g h) (= c (seq s)) (< (top x g c) (bound s c))) (bound s c) (top x g c)))))
 
+; Store.Put
 (push)
 (echo "a save arrives that takes the worker ID")
 (assert (and arrives (= (kind s) take)
@@ -324,6 +335,7 @@
 (check-sat)
 (pop)
 
+; Store.Put
 (push)
 (echo "a save arrives that moves the bound or changes to another clock sequence")
 (assert (and arrives (= (kind s) move) may-stamp (forall ((r Save)) (= (line y r) (or (line x r) (= r s))))))
@@ -331,6 +343,7 @@
 (check-sat)
 (pop)
 
+; Store.Put
 (push)
 (echo "a save arrives that gives the worker ID back")
 (assert (and arrives (= (kind s) release) (forall ((r Save)) (= (line y r) (or (line x r) (= r s))))
@@ -339,6 +352,7 @@
 (check-sat)
 (pop)
 
+; Store.Put
 (push)
 (echo "a save arrives that puts the record back")
 (assert (and arrives (= (kind s) restore) same-line same-top))
@@ -346,6 +360,7 @@
 (check-sat)
 (pop)
 
+; search.confirm, Lease.publish
 (push)
 (echo "a newcomer gets its answer, and is granted its window")
 (assert (and same-time same-store same-losses same-line same-sent same-over same-next same-top
@@ -357,6 +372,7 @@
 (check-sat)
 (pop)
 
+; hold.saved, Lease.publish
 (push)
 (echo "a holder gets its answer, and is granted more or goes on as before")
 (assert (and same-time same-store same-losses same-line same-sent same-over same-next same-top
@@ -366,6 +382,7 @@
 (check-sat)
 (pop)
 
+; hold.look, judge
 (push)
 (echo "a holder looks at the entry, and finds its own save")
 (assert (and same-time same-store same-losses same-line same-sent same-over same-grants same-next same-top
@@ -374,6 +391,7 @@
 (check-sat)
 (pop)
 
+; hold.mayRestore
 (push)
 (echo "a holder learns in time that its record was put back")
 (assert (and same-time same-store same-losses same-sent same-over same-grants same-next
@@ -386,6 +404,7 @@
 (check-sat)
 (pop)
 
+; the generator
 (push)
 (echo "a holder stamps t")
 (declare-const t Int)
@@ -396,6 +415,7 @@
 (check-sat)
 (pop)
 
+; nobody
 (push)
 (echo "the store loses the entry")
 (assert (and loses same-time same-sent same-line same-holders same-top
@@ -408,6 +428,7 @@
 (check-sat)
 (pop)
 
+; search.lookAgain, search.mark
 (push)
 (echo "a newcomer that looked again removes its record")
 (assert (and same-time same-sent same-line same-holders same-top same-losses
@@ -419,6 +440,7 @@
 (check-sat)
 (pop)
 
+; nobody
 (push)
 (echo "time passes")
 (assert (and same-store same-sent same-line same-holders same-top same-losses (< (now x) (now y))))

@@ -389,8 +389,8 @@ func (r *Run) Look(now time.Time, save int) error {
 	return r.end("a holder looks at the entry, and finds its own save")
 }
 
-// Learn is the moment at which a holder learns that its Restore was made.
-func (r *Run) Learn(now time.Time, save int) error {
+// Restored is the moment at which a holder learns that its Restore was made.
+func (r *Run) Restored(now time.Time, save int) error {
 	s := int64(save)
 	h := r.is(r.fn.By, s)
 	if err := r.begin(now, h, s); err != nil {

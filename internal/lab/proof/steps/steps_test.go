@@ -105,7 +105,7 @@ func (w *walk) act(t *testing.T) error {
 	case k < 9:
 		do = func(r *Run) (int, error) {
 			if r.Save(s).Kind == Restore {
-				return none(r.Learn(now, s))
+				return none(r.Restored(now, s))
 			}
 			return none(r.Look(now, s))
 		}

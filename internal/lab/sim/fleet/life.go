@@ -299,8 +299,8 @@ func (n *node) isExcused() bool {
 	defer w.store.mu.Unlock()
 	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
 		g := p.lease.Grant()
-		putBackTooLate := errors.Is(p.lease.Stats().LastError, lease.ErrLost)
-		if is := w.store.worker(g.Worker); is.saver == p && is.record.State == lease.StateHeld && !putBackTooLate {
+		restoredTooLate := errors.Is(p.lease.Stats().LastError, lease.ErrLost)
+		if is := w.store.worker(g.Worker); is.saver == p && is.record.State == lease.StateHeld && !restoredTooLate {
 			return n.isBehind(is.record, g, last, now)
 		}
 	}

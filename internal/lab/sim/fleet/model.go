@@ -244,7 +244,7 @@ func (m *model) answered(old, version string) {
 		case steps.Move:
 			m.byNumber[is.By].got = s
 		case steps.Restore:
-			m.learns(s)
+			m.restored(s)
 		}
 		return nil
 	})
@@ -259,9 +259,9 @@ func (m *model) takes(s int) error {
 	return of(m.run.Answer(m.now(), s, true), "%v takes a worker ID", m.byNumber[h].by)
 }
 
-// learns: a holder finds that its record was put back. If it is too late, the holder does not go on
+// restored: a holder finds that its record was put back. If it is too late, the holder does not go on
 // from there, and there is no step.
-func (m *model) learns(s int) { _ = m.run.Learn(m.now(), s) }
+func (m *model) restored(s int) { _ = m.run.Restored(m.now(), s) }
 
 // sent returns the last save that was sent.
 func (m *model) sent() (last int) {
@@ -288,7 +288,7 @@ func (m *model) reads(p *process, version string, since int) {
 			}
 			return m.takes(s)
 		case is.Kind == steps.Restore:
-			m.learns(s)
+			m.restored(s)
 			return nil
 		}
 		h.got = 0
