@@ -43,11 +43,20 @@ const (
 	ActionRewind // goes on at once in the tick that the clock reads, with unused sequences
 )
 
+// String returns "fail", "wait", "bump" or "rewind".
+func (a Action) String() string {
+	if a > ActionRewind {
+		return fmt.Sprintf("Action(%d)", uint8(a))
+	}
+	return [...]string{"fail", "wait", "bump", "rewind"}[a]
+}
+
 // BackwardPolicy chooses what a call does when the clock reads earlier than the last ID.
 // It cannot cause a duplicate: an Action that is not possible (see CanBump and CanRewind)
 // counts as ActionFail. OnBackward is called without the generator's lock, by each call
-// that finds such a clock, and by several calls at a time. It must not ask the generator
-// for an ID.
+// that finds such a clock, several times if the call waits, and by several calls at a time.
+// It must not ask the generator for an ID. New refuses policies of this package that could
+// never act, but does not look into other policies.
 type BackwardPolicy interface{ OnBackward(Backward) Action }
 
 // BackwardFunc makes a BackwardPolicy of a function.

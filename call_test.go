@@ -210,3 +210,7 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 		}
 	}
 }
+
+func TestActionsHaveNames(t *testing.T) {
+	assert.Equal(t, "fail wait bump rewind Action(4)", fmt.Sprint(ActionFail, " ", ActionWait, " ", ActionBump, " ", ActionRewind, " ", Action(4)))
+}

@@ -13,8 +13,8 @@
 // A trouble is logged when it begins and ends (Options.Logger), and [Lease.Stats] shows it.
 //
 // [File] is the embedded store, for the processes of one host. A fleet uses package sqllease,
-// redislease, etcdlease, zklease, k8slease, natslease, s3lease or dynamolease, each a module in a
-// subdirectory, or a [Store] that you write.
+// redislease, etcdlease, zklease, k8slease, natslease, s3lease or dynamolease, each in a
+// subdirectory and, except sqllease, a module of its own, or a [Store] that you write.
 //
 // # Terms
 //

@@ -19,7 +19,7 @@ import (
 // key is another key and '/' and more. Values are UTF-8 text without NUL, of up to 64 KiB.
 //
 // A Store may also have a method Now(context.Context) (time.Time, error), if its engine has a clock
-// that clients can ask, and be a [Windower]. If its engine can be asked for settings with which it
+// that clients can ask (errors.ErrUnsupported says that this one has none), and be a [Windower]. If its engine can be asked for settings with which it
 // may lose what it acknowledged, the Store may have a method Settings(context.Context) ([]string,
 // error), which returns those that are set so, such as "appendonly = no". Each lease calls it once,
 // logs a warning, and shows them in Stats.
@@ -72,7 +72,8 @@ type Windower interface {
 var ErrConflict = errors.New("lease: the entry has another version")
 
 // ErrAway marks an error of a Store that cannot answer now and soon will, for example
-// because it restarts. [Acquire] also tries again after errors without this mark.
+// because it restarts. [Acquire] also tries again after errors without this mark, unless they
+// match ErrRefused, ErrInvalidOptions, ErrBadRecord or errors.ErrUnsupported.
 var ErrAway = errors.New("lease: the store is away")
 
 // ErrRefused marks an error of a Store that asking again does not mend, because the engine refuses

@@ -25,7 +25,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/lab/link"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/lab/link"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 

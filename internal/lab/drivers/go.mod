@@ -47,14 +47,6 @@ require (
 replace (
 	github.com/seed-5394e6b1/snowflake => ../../..
 	github.com/seed-5394e6b1/snowflake/gormid => ../../../gormid
-	github.com/seed-5394e6b1/snowflake/lease/dynamolease => ../../../lease/dynamolease
-	github.com/seed-5394e6b1/snowflake/lease/etcdlease => ../../../lease/etcdlease
-	github.com/seed-5394e6b1/snowflake/lease/k8slease => ../../../lease/k8slease
-	github.com/seed-5394e6b1/snowflake/lease/natslease => ../../../lease/natslease
-	github.com/seed-5394e6b1/snowflake/lease/redislease => ../../../lease/redislease
-	github.com/seed-5394e6b1/snowflake/lease/s3lease => ../../../lease/s3lease
-	github.com/seed-5394e6b1/snowflake/lease/urllease => ../../../lease/urllease
-	github.com/seed-5394e6b1/snowflake/lease/zklease => ../../../lease/zklease
 	github.com/seed-5394e6b1/snowflake/metrics => ../../../metrics
 	github.com/seed-5394e6b1/snowflake/server => ../../../server
 )

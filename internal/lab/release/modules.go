@@ -97,7 +97,7 @@ func (t *tree) closure(dir string) []string {
 }
 
 // siblings returns the arguments of go mod edit that write the next version and the folder of each
-// sibling.
+// sibling, and remove the folders of those that are not needed.
 func (t *tree) siblings(dir string) []string {
 	var args []string
 	for _, r := range t.mods[dir].Require {
@@ -105,7 +105,13 @@ func (t *tree) siblings(dir string) []string {
 			args = append(args, "-require="+r.Path+"@"+version)
 		}
 	}
-	for _, sibling := range t.closure(dir) {
+	needed := t.closure(dir)
+	for _, r := range t.mods[dir].Replace {
+		if isSibling(r.Old.Path) && !slices.Contains(needed, folder(r.Old.Path)) {
+			args = append(args, "-dropreplace="+r.Old.Path)
+		}
+	}
+	for _, sibling := range needed {
 		to, err := filepath.Rel(dir, sibling)
 		if err != nil {
 			panic(err) // both are relative

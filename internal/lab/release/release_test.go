@@ -95,7 +95,7 @@ func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
 	shared, err := repository(t).shared()
 	require.NoError(t, err)
 	assert.Equal(t, "cli/holding cli/input cli/jsontime cli/shown cli/sqltext cli/strangers cli/texts idle vmclock", strings.ReplaceAll(strings.Join(shared, " "), root+"/internal/", ""),
-		"internal/lab/servertest is for tests, and internal/lab/link for the root module alone")
+		"internal/lab/servertest is for tests, and internal/link for the root module alone")
 }
 
 func TestLastReleaseIsNotTheReleaseOfThisCommit(t *testing.T) {

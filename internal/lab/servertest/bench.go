@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake/internal/lab/link"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/lab/link"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 

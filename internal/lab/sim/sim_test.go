@@ -225,16 +225,21 @@ func TestMutantsDieOnEveryRun(t *testing.T) {
 	for _, m := range sought {
 		tests = append(tests, m.always...)
 	}
-	each(sought, func(m mutant) {
-		for _, k := range m.always {
-			begun := time.Now()
-			assert.Falsef(t, passes(t, programs[k.pkg], k, m.name), "%s: %s passes with %q", m.path, k, m.name)
-			t.Logf("%-66s %s in %.1f s", m.name, k, time.Since(begun).Seconds())
-		}
-	})
-	if depth.Full() {
-		slices.SortFunc(tests, func(a, b killer) int { return strings.Compare(a.pkg+a.test+a.scope, b.pkg+b.test+b.scope) })
-		each(slices.Compact(tests), func(k killer) {
+	for _, m := range sought {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for _, k := range m.always {
+				assert.Falsef(t, passes(t, programs[k.pkg], k, m.name), "%s: %s passes with %q", m.path, k, m.name)
+			}
+		})
+	}
+	if !depth.Full() {
+		return
+	}
+	slices.SortFunc(tests, func(a, b killer) int { return strings.Compare(a.pkg+a.test+a.scope, b.pkg+b.test+b.scope) })
+	for _, k := range slices.Compact(tests) {
+		t.Run("WithoutAMutant", func(t *testing.T) {
+			t.Parallel()
 			assert.Truef(t, k.scope != "" || passes(t, programs[k.pkg], k, ""), "%s fails without a mutant", k)
 		})
 	}

@@ -22,8 +22,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
-	"github.com/seed-5394e6b1/snowflake/internal/lab/link"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )

@@ -1,3 +1,4 @@
+// Package gormid_test tests module gormid with a driver that the module itself does not require.
 package gormid_test
 
 import (

@@ -1,5 +1,7 @@
 //go:build unix
 
+// Package sqllease_test tests package sqllease on PostgreSQL, MariaDB and SQLite, and the SQL that
+// the program snowflake prints. It is in a module of its own because of the drivers.
 package sqllease_test
 
 import (
