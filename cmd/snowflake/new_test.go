@@ -139,13 +139,13 @@ func TestAuditComparesWithTheLeases(t *testing.T) {
 	out, _, status = runInput(strings.NewReader(ids), "audit", "--store", dir, "--datacenter", "0", "-n", "1")
 	assert.Equal(t, exitFailure, status)
 	assert.NotContains(t, out, "nothing is wrong")
-	assert.Contains(t, out, "WRONG: IDs that nobody with a lease can have issued: 2\n  worker ")
+	assert.Contains(t, out, "WRONG: IDs that no process with a lease can have issued: 2\n  worker ")
 	assert.Contains(t, out, "  and 1 more (-n)\n")
 	_, _, status = runInput(strings.NewReader(ids), "audit", "--store", dir, "--datacenter", "0", "--worker", fmt.Sprint(holders[0].Worker^1), "--since", "2007-01-01")
 	assert.Equal(t, exitFailure, status)
 
 	for args, says := range map[string]string{
-		"audit --store " + dir:                                 "has datacenters: say which",
+		"audit --store " + dir:                                 "has datacenters: name those",
 		"audit --datacenter 0 --layout default --store " + dir: "--layout: the leases are of the layout " + layout.String(),
 		"audit --datacenter 0 --since never --store " + dir:    "never",
 		"audit --store " + t.TempDir():                         "the store has no entries",
@@ -209,7 +209,7 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 
 func TestEmptyAndBrokenDirectories(t *testing.T) {
 	dir := t.TempDir()
-	assert.Equal(t, "nobody has ever held a worker ID in this store: is it the right store?\n", succeed(t, "workers", "--store", dir))
+	assert.Equal(t, "this store has never lent a worker ID: is it the right store?\n", succeed(t, "workers", "--store", dir))
 	assert.Equal(t, "[]\n", succeed(t, "workers", "--store", dir, "--json"))
 	_, errs, status := runCLI("watermark", "--store", dir)
 	assert.Equal(t, exitFailure, status)

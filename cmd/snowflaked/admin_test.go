@@ -22,8 +22,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// If idle clients hold all connections, probes are answered at the address of their own, which
-// issues no IDs.
+// If idle clients hold all connections, probes are answered at the admin address, which issues no
+// IDs.
 func TestProbesDoNotStarve(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--store", "file:"+t.TempDir(), "--max-connections", "5", "--admin", "127.0.0.1:0")

@@ -22,27 +22,27 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
-const aboutAudit = `snowflaked audit finds IDs that nobody with a lease can have issued: of a program that has a worker ID of
-its own, of an old deployment, of a copied machine. Two holders of a worker ID have no instant in common, so
-an ID outside of all of their times shows such a program, also if nothing has come twice yet.
+const aboutAudit = `snowflaked audit finds strangers: IDs that no process with a lease can have issued. They come from a program
+with a worker ID of its own, an old deployment, or a copied machine. The times of a worker ID's holders do
+not overlap, so an ID outside of all of them shows such a program, even if no ID has occurred twice yet.
 
 It reads IDs from files or standard input, as "snowflake audit" does, or with --query from a database. Give
 it only IDs that were issued under this store. It reports how many strangers there are, when they were
-issued, and who had the worker ID before and after. Not judged, and counted apart, are IDs that are older
-than the history or than the first lease, that a holder with a local copy has not reported yet, and of
-worker IDs that are kept out of the leases (--worker).
+issued, and who had the worker ID before and after. Some IDs are not judged, and are counted separately: IDs
+older than the history or than the first lease, IDs that a holder with a local copy has not reported yet, and
+IDs of worker IDs that are kept out of the leases (--worker).
 
 HAZARD: if the store was restored from a backup, or lost writes in a failover, it does not know who issued
-IDs in the time that it lost. Pass them over with --since.
+IDs in the time that it lost. Skip them with --since.
 
 With --query it reads the rows in the order of their IDs, in batches, so that no statement takes long. The
-query returns IDs in one column of 64-bit numbers, on which there is an index. The report says up to which
-ID it has read: --from goes on after it. A row that was committed later and has a lower ID is not read
-then, so now and then read the whole table.
+query must return IDs in one column of 64-bit numbers that has an index. The report names the last ID that
+was read: --from continues after it. It does not see rows that were committed later and have a lower ID, so
+read the whole table from time to time.
 
   snowflaked audit --store redis://db --database postgres://app@db/orders --query 'SELECT id FROM orders' --since 2026-06-01
 
-With --follow it goes on with new rows until it is interrupted. It needs the fence of package follow, which
+With --follow it continues with new rows until it is interrupted. It needs the fence of package follow, which
 the table's writers check, and the primary, because it raises the fence. A row below the fence is not
 read: let Fence.Trigger refuse it, or also read the whole table each night.
 
@@ -52,7 +52,7 @@ With --metrics-file the counts are metrics, too: alert on snowflake_audit_strang
 snowflake_audit_completed_timestamp_seconds is over a day old or, with --follow, over ten minutes. With
 --follow they are written after each span of rows, and count from its start.
 
-The exit status is 1 if there are strangers or nothing to audit, or if the audit did not come to its end.
+The exit status is 1 if there are strangers or nothing to audit, or if the audit was not completed.
 
 usage:
   snowflaked audit [--store URL] [--json] [FILE...]
@@ -81,17 +81,19 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	var f auditFlags
 	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
 	store := storeFlag(fs, getenv)
-	fs.StringVar(&f.database, "database", "", "`URL` of the database of --query: postgres://HOST/DATABASE, mysql://HOST/DATABASE or sqlite:FILE.\nGive a URL with a password in the environment")
+	fs.StringVar(&f.database, "database", "", "`URL` of the database of --query: postgres://HOST/DATABASE, mysql://HOST/DATABASE or sqlite:FILE.\n"+
+		"Give a URL with a password in the environment")
 	fs.StringVar(&f.query, "query", "", "`SQL` whose one column has the IDs, such as SELECT id FROM orders")
-	fs.StringVar(&f.from, "from", "", "go on after this `ID`, with --query")
-	fs.StringVar(&f.follow, "follow", "", "go on with new rows: the `NAME` of the fence that their writers check")
+	fs.StringVar(&f.from, "from", "", "continue after this `ID`, with --query")
+	fs.StringVar(&f.follow, "follow", "", "continue with new rows: the `NAME` of the fence that their writers check")
 	fs.DurationVar(&f.every, "every", 5*time.Second, "how often to look for new rows, with --follow")
 	fs.IntVar(&f.batch, "batch", 100_000, "how many rows to read in a statement")
 	fs.IntVar(&f.listed, "count", 20, "how many of each kind to list")
 	fs.StringVar(&f.input.Column, "column", "", "`NAME|N` of the column in CSV or a table: N counts from 1, if the columns have no names")
-	fs.StringVar(&f.input.Separator, "separator", "", "the `CHARACTER` between columns, or tab. Empty: the one that the first line has most")
+	fs.StringVar(&f.input.Separator, "separator", "", "the `CHARACTER` between columns, or tab. Empty: the one that occurs most in the first line")
 	fs.StringVar(&f.input.Field, "field", "", "the `NAME` of the field in JSON objects, one a line or in an array")
-	fs.StringVar(&f.metrics, "metrics-file", "", "`FILE` to replace by the counts as metrics, when the audit has come to its end or --follow to a span's: for the textfile\ncollector of Prometheus' node_exporter. Its name ends in .prom")
+	fs.StringVar(&f.metrics, "metrics-file", "", "`FILE` to which the counts are written as metrics, at the end of the audit or, with --follow, of each\n"+
+		"span: for the textfile collector of Prometheus' node_exporter. Its name ends in .prom")
 	fs.BoolVar(&f.json, "json", false, "print JSON, for programs")
 	f.strangers = strangers.Flags(fs)
 	if err := parse(fs, aboutAudit, args, getenv, stdout); err != nil {
@@ -110,7 +112,8 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	}
 	defer closeStore()
 	a, err := strangers.New(func() (*lease.History, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // what was read is also judged after a signal
+		// IDs that were read are judged even after a signal.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
 		defer cancel()
 		return lease.ReadHistory(ctx, s)
 	}, o)
@@ -134,8 +137,8 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	return errors.Join(ended, f.write(stdout, shown))
 }
 
-// writeMetrics replaces the file of --metrics-file, if there is one. The collector never sees a
-// part of it.
+// writeMetrics replaces the file of --metrics-file, if it is set. It does so atomically, so that the
+// collector never reads an incomplete file.
 func (f *auditFlags) writeMetrics(r *strangers.Report) error {
 	if f.metrics == "" {
 		return nil
@@ -145,10 +148,10 @@ func (f *auditFlags) writeMetrics(r *strangers.Report) error {
 		name, help string
 		value      int64
 	}{
-		{"ids", "IDs that the last audit has compared with the leases.", int64(r.IDs)},
-		{"held_ids", "IDs of them that were issued by a holder of their worker ID.", int64(r.Held)},
-		{"strangers", "IDs of them that were issued without a lease, and IDs of another layout.", int64(r.Wrong())},
-		{"completed_timestamp_seconds", "When the last audit came to its end, in seconds since 1970.", time.Now().Unix()},
+		{"ids", "IDs that the last audit compared with the leases.", int64(r.IDs)},
+		{"held_ids", "Of these, the IDs issued by a holder of their worker ID.", int64(r.Held)},
+		{"strangers", "Of these, the IDs issued without a lease, and IDs of another layout.", int64(r.Wrong())},
+		{"completed_timestamp_seconds", "When the last audit was completed, in seconds since 1970.", time.Now().Unix()},
 	} {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "snowflake_audit_" + m.name, Help: m.help})
 		g.Set(float64(m.value))
@@ -157,22 +160,24 @@ func (f *auditFlags) writeMetrics(r *strangers.Report) error {
 	return prometheus.WriteToTextfile(f.metrics, registry)
 }
 
-// readTime is for how long the store may take to list all of its history.
+// readTime bounds the reading of the store's whole history.
 const readTime = 5 * time.Minute
 
-// check refuses flags that do not fit each other.
+// check returns an error if the flags contradict each other.
 func (f *auditFlags) check(files int) (after snowflake.ID, o strangers.Options, err error) {
 	switch {
 	case (f.query == "") != (f.database == ""):
 		return 0, o, refused("--query and --database belong together: one of them is missing")
 	case f.query != "" && files > 0:
-		return 0, o, refused("the IDs are of files or of --query, and not of both")
+		return 0, o, refused("name either files or --query, not both")
 	case f.query == "" && f.from != "":
 		return 0, o, refused("--from is for --query")
 	case f.query == "" && f.follow != "":
 		return 0, o, refused("--follow is for --query")
 	}
-	if err := errors.Join(atLeast("every", f.every, 100*time.Millisecond), atLeast("batch", f.batch, 1), atLeast("count", f.listed, 1)); err != nil {
+	err = errors.Join(
+		atLeast("every", f.every, 100*time.Millisecond), atLeast("batch", f.batch, 1), atLeast("count", f.listed, 1))
+	if err != nil {
 		return 0, o, err
 	}
 	if f.from != "" {
@@ -186,7 +191,7 @@ func (f *auditFlags) check(files int) (after snowflake.ID, o strangers.Options, 
 	return after, o, nil
 }
 
-// write writes the report. Its error says what is wrong.
+// write writes the report, and returns an error if there are strangers, or nothing to audit.
 func (f *auditFlags) write(out io.Writer, shown auditReport) (err error) {
 	if f.json {
 		err = json.NewEncoder(out).Encode(shown)
@@ -207,7 +212,7 @@ func (f *auditFlags) write(out io.Writer, shown auditReport) (err error) {
 	return nil
 }
 
-// eachID gives the IDs of files to a. A line without an ID is an error, and the lines after it are
+// eachID adds the IDs of files to a. A line without an ID is an error, but the lines after it are
 // read.
 func eachID(names []string, o input.Options, a *strangers.Audit) error {
 	if len(names) == 0 {
@@ -243,10 +248,10 @@ func readFile(name string, o input.Options, ids *input.IDs) error {
 	return ids.Read(in, o)
 }
 
-// sayEvery is how often the command says how far it is.
+// sayEvery is how often the command reports its progress.
 const sayEvery = 30 * time.Second
 
-// auditTable gives the IDs of --query to a. after becomes the last one.
+// auditTable adds the IDs of --query above after to a, and sets after to the last one.
 func (f *auditFlags) auditTable(ctx context.Context, s lease.Store, a *strangers.Audit, after *snowflake.ID, stderr io.Writer) error {
 	db, err := urllease.OpenDB(f.database)
 	if err != nil {
@@ -259,13 +264,16 @@ func (f *auditFlags) auditTable(ctx context.Context, s lease.Store, a *strangers
 		err = f.readTable(ctx, db, a, after, math.MaxInt64, stderr)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; go on with --from %v", err, *after)
+		return fmt.Errorf("%w; continue with --from %v", err, *after)
 	}
 	return nil
 }
 
-// readTable gives the IDs of --query after after to a, up to upTo. after becomes the last one.
-func (f *auditFlags) readTable(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID, stderr io.Writer) error {
+// readTable adds the IDs of --query above after, and up to upTo, to a, and sets after to the last
+// one.
+func (f *auditFlags) readTable(
+	ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID, stderr io.Writer,
+) error {
 	said, n := time.Now(), 0
 	for {
 		read, err := f.readBatch(ctx, db, a, after, upTo)
@@ -280,8 +288,10 @@ func (f *auditFlags) readTable(ctx context.Context, db *sql.DB, a *strangers.Aud
 	}
 }
 
-// readBatch reads the next IDs after after, up to upTo.
-func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID) (n int, err error) {
+// readBatch is readTable for at most f.batch IDs. It returns how many it read.
+func (f *auditFlags) readBatch(
+	ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID,
+) (n int, err error) {
 	rows, err := db.QueryContext(ctx, f.statement(*after))
 	if err != nil {
 		return 0, err
@@ -292,7 +302,8 @@ func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Aud
 		return 0, err
 	}
 	if is := strings.ToUpper(types[0].DatabaseTypeName()); strings.Contains(is, "CHAR") || strings.Contains(is, "TEXT") {
-		return 0, fmt.Errorf("the query's column has the type %s, and IDs are numbers: in MySQL, texts are compared as if they were rounded", is)
+		return 0, fmt.Errorf("the query's column has the type %s, but IDs must be numbers: "+
+			"MySQL compares texts with numbers as if they were rounded", is)
 	}
 	for from := *after; rows.Next(); {
 		var id int64
@@ -315,7 +326,7 @@ func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Aud
 }
 
 // statement returns the statement for the rows after an ID. The databases merge the query into it,
-// so it reads the index.
+// and so use the index.
 func (f *auditFlags) statement(after snowflake.ID) string {
 	return fmt.Sprintf("WITH snowflake_audit (id) AS (%s\n) SELECT id FROM snowflake_audit WHERE id > %d ORDER BY id LIMIT %d",
 		strings.TrimRight(f.query, "; \t\r\n"), after, f.batch)

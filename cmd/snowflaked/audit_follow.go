@@ -16,11 +16,17 @@ import (
 )
 
 // dialects are the databases of --follow, by the schemes of their URLs.
-var dialects = map[string]follow.Dialect{"postgres": follow.PostgreSQL, "postgresql": follow.PostgreSQL, "mysql": follow.MySQL, "mariadb": follow.MySQL, "sqlite": follow.SQLite}
+var dialects = map[string]follow.Dialect{
+	"postgres": follow.PostgreSQL, "postgresql": follow.PostgreSQL,
+	"mysql": follow.MySQL, "mariadb": follow.MySQL,
+	"sqlite": follow.SQLite,
+}
 
-// followTable gives the IDs of --query to a, and goes on with new rows until ctx ends. After each
-// span it writes the metrics. If it has once begun, it goes on after errors.
-func (f *auditFlags) followTable(ctx context.Context, s lease.Store, db *sql.DB, a *strangers.Audit, after *snowflake.ID, stderr io.Writer) error {
+// followTable adds the IDs of --query to a, and continues with new rows until ctx ends. After each
+// span it writes the metrics. Once it has read a span, it continues after errors.
+func (f *auditFlags) followTable(
+	ctx context.Context, s lease.Store, db *sql.DB, a *strangers.Audit, after *snowflake.ID, stderr io.Writer,
+) error {
 	scheme, _, _ := strings.Cut(f.database, ":")
 	fence, err := follow.NewFence(dialects[scheme], f.follow)
 	if err != nil {
@@ -31,13 +37,14 @@ func (f *auditFlags) followTable(ctx context.Context, s lease.Store, db *sql.DB,
 	for upTo := *after; ; {
 		span, err := r.Next(ctx)
 		if err == nil {
-			upTo = max(upTo, span.UpTo) // it lies before after if the fence was set back, or if --from is not below it
+			// span.UpTo is below upTo if the fence was set back, or if --from is above the fence.
+			upTo = max(upTo, span.UpTo)
 			said, err = f.judge(ctx, db, a, after, upTo, said, stderr)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, follow.ErrRewound): // rows that were read count once
+		case errors.Is(err, follow.ErrRewound): // rows that come again are not counted again
 		case err != nil && !begun:
 			return err
 		case err != nil:
@@ -48,9 +55,11 @@ func (f *auditFlags) followTable(ctx context.Context, s lease.Store, db *sql.DB,
 	}
 }
 
-// judge reads the rows of a span, judges their IDs, and returns how many were issued without a
-// lease. It says so if there are more than were said.
-func (f *auditFlags) judge(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID, said int, stderr io.Writer) (int, error) {
+// judge reads the rows of a span, judges their IDs, and returns how many IDs were issued without a
+// lease. If there are more than said, it says so.
+func (f *auditFlags) judge(
+	ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID, said int, stderr io.Writer,
+) (int, error) {
 	if err := f.readTable(ctx, db, a, after, upTo, stderr); err != nil {
 		return said, err
 	}

@@ -41,7 +41,7 @@ func followed(t *testing.T, args ...string) *following {
 	return f
 }
 
-// await waits until the metrics are so.
+// await waits until the metrics have these values.
 func (f *following) await(t *testing.T, ids, held, strangers int) {
 	t.Helper()
 	var text []byte
@@ -62,8 +62,7 @@ func (f *following) end(t *testing.T, status int) (r auditReport) {
 }
 
 // Two holders write under a fence, which a trigger checks. One releases its worker ID, and another
-// takes it. The server, on which the leases are, too, is killed. Then a program writes that has no
-// lease.
+// takes it. The server, which also has the leases, is killed. Then a program without a lease writes.
 func TestAuditFollowsATable(t *testing.T) {
 	t.Parallel()
 	postgres := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
@@ -84,7 +83,7 @@ func TestAuditFollowsATable(t *testing.T) {
 
 	f := followed(t, "--store", store, "--database", database)
 	require.Equal(t, exitFailure, <-f.status, "there is no fence yet")
-	assert.Contains(t, f.errs.String(), "go on with --from 0\n")
+	assert.Contains(t, f.errs.String(), "continue with --from 0\n")
 	require.NoError(t, fence.Create(t.Context(), db))
 	require.NoError(t, fence.Trigger(t.Context(), db, "orders", "id"))
 
@@ -129,7 +128,7 @@ func TestAuditFollowsATable(t *testing.T) {
 	assert.Equal(t, 900, r.Strangers[0].Worker)
 	assert.Contains(t, f.errs.String(), "3 IDs were issued without a lease, up to ")
 
-	// It goes on where it was, or from a row that is above the fence.
+	// A new audit continues where the last one ended, or from a row that is above the fence.
 	first()
 	f = followed(t, "--store", store, "--database", database, "--from", r.UpTo.String())
 	f.await(t, 30, 30, 0)
@@ -143,7 +142,7 @@ func TestAuditFollowsATable(t *testing.T) {
 	f.end(t, exitOK)
 }
 
-// On each kind of database it reads what is there, and goes on.
+// On each kind of database the audit reads the rows that are there, and continues with new ones.
 func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 	t.Parallel()
 	maria := func(addr string) string { return "mysql://root@" + addr + "/mysql" }

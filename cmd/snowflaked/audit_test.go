@@ -41,8 +41,8 @@ func answersSQL(url func(addr string) string) func(addr string) error {
 }
 
 // The store is on PostgreSQL or Redis, and the IDs are in PostgreSQL or MariaDB. Two generators
-// have no lease: one has a worker ID that was never leased, and one goes on with that of a holder
-// that has released it.
+// have no lease: one has a worker ID that was never leased, and one uses that of a holder which has
+// released it.
 func TestAuditFindsWhoHasNoLease(t *testing.T) {
 	t.Parallel()
 	postgres := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
@@ -145,7 +145,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	require.NoError(t, err)
 	_, err = db.Exec("INSERT INTO texts VALUES ('90'), ('117919502066282496'), ('117919502066282497')")
 	require.NoError(t, err)
-	requireFails(t, "; go on with --from 0\n", "--store", store, "--database", database, "--query", "SELECT id FROM texts")
+	requireFails(t, "; continue with --from 0\n", "--store", store, "--database", database, "--query", "SELECT id FROM texts")
 
 	// Two programs without a lease. The audit finds what they issue at once.
 	for _, rogue := range []int{worker, 900} {
@@ -198,12 +198,11 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	var out, errs bytes.Buffer
 	require.Equal(t, exitFailure, command(t.Context(), []string{"audit", "--store", store, file}, func(string) string { return "" }, &out, &errs))
 	assert.Contains(t, out.String(), fmt.Sprintf("%d of %d IDs were issued by a holder of their worker ID", honest, honest+6))
-	assert.Contains(t, out.String(), "WRONG: IDs that nobody with a lease can have issued: 6\n")
+	assert.Contains(t, out.String(), "WRONG: IDs that no process with a lease can have issued: 6\n")
 	assert.Contains(t, out.String(), "    before them two (")
 	assert.Contains(t, errs.String(), "6 IDs were issued without a lease")
 
-	// After a loss of all entries, what is forgotten is said to be forgotten, and nobody is
-	// accused.
+	// After a loss of all entries, the audit counts IDs as forgotten, and none as a stranger's.
 	wipe()
 	await(t, "the holders put their records back", func() bool {
 		holders, err := lease.Holders(t.Context(), s)
@@ -245,7 +244,7 @@ func TestAuditOfTextsEnds(t *testing.T) {
 	_, err = db.Exec("INSERT INTO texts VALUES ('5'), ('6')")
 	require.NoError(t, err)
 	for _, batch := range []string{"1", "2"} {
-		requireFails(t, "no numbers; go on with --from", "--store", made(t, "file:"+t.TempDir()), "--database", database, "--query", "SELECT id FROM texts", "--batch", batch)
+		requireFails(t, "no numbers; continue with --from", "--store", made(t, "file:"+t.TempDir()), "--database", database, "--query", "SELECT id FROM texts", "--batch", batch)
 	}
 }
 
@@ -265,7 +264,7 @@ func TestAuditRefuses(t *testing.T) {
 	for args, says := range map[string]string{
 		"--query x":                                          "belong together",
 		"--database sqlite:x":                                "belong together",
-		"--query x --database sqlite:x " + file:              "and not of both",
+		"--query x --database sqlite:x " + file:              "not both",
 		"--from 5 " + file:                                   "--from is for --query",
 		"--query x --database sqlite:x --from y":             "--from:",
 		"--query x --database sqlite:x --batch 0":            "--batch",
@@ -281,7 +280,7 @@ func TestAuditRefuses(t *testing.T) {
 		assert.Contains(t, errs.String(), says)
 	}
 	for args, says := range map[string]string{file: "there is nothing to audit", file + "x": "no such file",
-		"--query x --database sqlite:" + file: "go on with --from"} {
+		"--query x --database sqlite:" + file: "continue with --from"} {
 		var out, errs bytes.Buffer
 		assert.Equal(t, exitFailure, command(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...), func(string) string { return "" }, &out, &errs), args)
 		assert.Contains(t, errs.String(), says)

@@ -52,8 +52,8 @@ func settings(t *testing.T, env map[string]string) *config {
 	return c
 }
 
-// What the manifest tells the program, it understands, and the pod gets the time that the program
-// may take to stop.
+// The program accepts the manifest's settings, and the pod has the time that the program may take
+// to stop.
 func TestManifestFitsTheProgram(t *testing.T) {
 	pod := kubetest.PodOf(t, deployed(t, "kubernetes/snowflaked.yaml"))
 	c := settings(t, pod.Env())
@@ -71,7 +71,8 @@ func TestManifestFitsTheProgram(t *testing.T) {
 	}
 }
 
-// The unit tells the program what it understands, gives it the time to stop, and pleases systemd.
+// The program accepts the unit's settings, the unit gives it the time to stop, and systemd accepts
+// the unit.
 func TestUnitFitsTheProgram(t *testing.T) {
 	t.Parallel()
 	b := deployed(t, "systemd/snowflaked.service")

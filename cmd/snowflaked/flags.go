@@ -25,8 +25,8 @@ func variable(name string) string {
 	return "SNOWFLAKED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// parse sets the flags of a command: what the arguments do not say, the environment says. With
-// --help it writes the help.
+// parse sets the flags of a command from its arguments or else from the environment. With --help it
+// writes the help.
 func parse(fs *pflag.FlagSet, about string, args []string, getenv func(string) string, stdout io.Writer) error {
 	fs.Usage = func() { help(fs, about, stdout) }
 	var err error
@@ -52,7 +52,7 @@ func parse(fs *pflag.FlagSet, about string, args []string, getenv func(string) s
 	return refused("%w; --help explains the flags", err)
 }
 
-// wanted returns how the value of a flag is written, if it is a time.
+// wanted returns how to write the value of a flag, if it is a duration.
 func wanted(f *pflag.Flag) string {
 	if f.Value.Type() == "duration" {
 		return ": want a time such as 10s"
@@ -73,9 +73,9 @@ func help(fs *pflag.FlagSet, about string, w io.Writer) {
 	})
 }
 
-// stateDir returns the directory of the worker IDs by default: in the user's state directory.
+// stateDir returns the default directory of the worker IDs, in the user's state directory.
 func stateDir(getenv func(string) string) string {
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // a relative one is to be ignored
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // the standard ignores relative ones
 		return filepath.Join(dir, "snowflake")
 	}
 	home, err := os.UserHomeDir()
@@ -102,7 +102,7 @@ func layoutFlag(fs *pflag.FlagSet) *string {
 		"@EPOCH,TICK,worker-last if need be. \"snowflake help layout\" explains them")
 }
 
-// config is what the flags of the server say.
+// config holds the settings of the server.
 type config struct {
 	listen, admin, hosts string
 	store, owner         string
@@ -136,41 +136,55 @@ usage:
 
 const defaultListen = "127.0.0.1:8080"
 
-// configure reads the flags of the server, and refuses what cannot work.
+// configure reads the flags of the server, and returns an error if they cannot work.
 func configure(args []string, getenv func(string) string, stdout io.Writer) (*config, error) {
 	c := new(config)
 	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
 	fs.StringVar(&c.listen, "listen", defaultListen, "`ADDRESS` to listen at, such as :8080 for all interfaces")
-	fs.StringVar(&c.hosts, "hosts", "", "`NAMES`, separated by commas, by which a proxy may call a server that listens on loopback, beside localhost")
-	fs.StringVar(&c.admin, "admin", "", "`ADDRESS` of /healthz, /readyz, /metrics and gRPC's health alone, without token and TLS, such as :8081:\nprobes are answered there when clients take all connections of --listen. Empty: none")
+	fs.StringVar(&c.hosts, "hosts", "", "`NAMES`, separated by commas, under which a proxy may reach a server that listens on loopback,\n"+
+		"besides localhost")
+	fs.StringVar(&c.admin, "admin", "", "`ADDRESS` that serves only /healthz, /readyz, /metrics and gRPC's health, without token and TLS,\n"+
+		"such as :8081: probes are answered there even when clients use all connections of --listen. Empty: none")
 	store := storeFlag(fs, getenv)
-	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\nEmpty: the host's name")
-	fs.StringVar(&c.server.Fleet, "fleet", "", "`NAME` of the servers that share the store, a label of the metrics: set it if one job has several fleets")
-	fs.IntVar(&c.first, "first", 0, "the first worker ID, a `NUMBER`, that this server may have; the others belong to somebody else, such as the function of\nsnowflake sql --generate")
-	fs.IntVar(&c.count, "count", 0, "how many worker IDs it may have from there on. 0: up to the layout's last one")
-	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("for how long IDs go on if the store is away. At most %v.\n0: the store's own, such as 3s with file: and 2m with s3:", lease.MaxWindow))
-	fs.BoolVar(&c.newStore, "new-store", false, "the store is known never to have been used: do not wait in case its entries were lost")
-	fs.DurationVar(&c.watermark, "watermark", 0, "how often to read the store's watermark, 1s or more, for the metric of its age and the header Snowflake-Watermark.\n0: only if a client asks for it (GET /watermark)")
-	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save what the watermark may rise to, such as 1s, while somebody reads it: the watermark lags by as much.\n0: three times in a window. At most a third of --window")
-	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "wait at the start until the kernel says that the clock is right to this, such as 100ms.\n0: start whatever it says")
-	fs.StringVar(&c.vmClock, "vmclock", "", "`DEVICE` that tells if the machine was cloned; if it cannot be used, the server ends.\nEmpty: /dev/vmclock0, if it can be used. Linux only")
+	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\n"+
+		"Empty: the host's name")
+	fs.StringVar(&c.server.Fleet, "fleet", "", "`NAME` of the servers that share the store, a label of the metrics: set it if one job has several\n"+
+		"fleets")
+	fs.IntVar(&c.first, "first", 0, "the first worker ID, a `NUMBER`, that this server may have, if lower ones are used by others, such as\n"+
+		"the function of snowflake sql --generate")
+	fs.IntVar(&c.count, "count", 0, "how many worker IDs, from --first on, this server may have. 0: all up to the layout's last one")
+	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("how long IDs continue during an outage of the store. At most %v.\n"+
+		"0: the store's default, such as 3s with file: and 2m with s3:", lease.MaxWindow))
+	fs.BoolVar(&c.newStore, "new-store", false, "the store has never been used: do not wait in case its entries were lost")
+	fs.DurationVar(&c.watermark, "watermark", 0, "how often to read the store's watermark, 1s or more, for the metric of its age and the header\n"+
+		"Snowflake-Watermark. 0: only if a client asks for it (GET /watermark)")
+	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save how far the watermark may rise, such as 1s, while a client reads it: the watermark\n"+
+		"lags by as much. 0: three times in a window. At most a third of --window")
+	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "at the start, wait until the kernel reports an error of the clock of at most this, such as 100ms.\n"+
+		"0: do not wait")
+	fs.StringVar(&c.vmClock, "vmclock", "", "`DEVICE` that reports clones of the machine; if it cannot be used, the server does not start.\n"+
+		"Empty: /dev/vmclock0, if it can be used. Linux only")
 	layout := layoutFlag(fs)
 	fs.StringVar(&c.policy, "policy", "wait:10ms", "what happens when the clock goes back: `wait:TIME|fail|clockseq|rewind:TICKS`")
 	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
 	fs.IntVar(&c.generator.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
 	fs.BoolVar(&c.generator.RandomStart, "random-start", false, "start each tick's sequence at a random value")
 	fs.IntVar(&c.server.MaxIDs, "max-ids", 100_000, "how many IDs a call may ask for")
-	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "for how long a stream may last")
+	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "how long a stream may last")
 	fs.IntVar(&c.server.MaxInFlight, "max-in-flight", 1024, "how much may be in flight: a request counts 1, and 1 more for each 1,024 IDs")
-	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of that one client's address may take; set it to --max-in-flight behind a proxy. 0: half")
-	fs.IntVar(&c.maxConnections, "max-connections", 20_000, "how many connections may be open, and at most 50 under \"ulimit -n\": more wait until one closes")
-	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second, "for how long a call may take, and a slow client to send or read")
-	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nA token has 16 characters or more. A client can have a name and a quota: TOKEN name=web ids-per-second=5000.\nOne second's IDs may come at once, and a call may ask for no more, unless burst=N follows. It is read again when it changes")
+	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of --max-in-flight one client's address may use; behind a proxy set it to --max-in-flight.\n"+
+		"0: half")
+	fs.IntVar(&c.maxConnections, "max-connections", 20_000, "how many connections may be open: others wait until one closes. It is also limited to \"ulimit -n\" - 50")
+	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second, "how long a call may take, and how long a slow client may take to send or read")
+	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: each request must carry one of them. A token has 16 characters\n"+
+		"or more. A client can have a name and a quota: TOKEN name=web ids-per-second=5000. It may take one\n"+
+		"second's IDs at once, and no more in a call, unless burst=N follows. The file is read again when it changes")
 	fs.StringVar(&c.cert, "tls-cert", "", "`FILE` of the certificate, in PEM. It is read again when it changes")
 	fs.StringVar(&c.key, "tls-key", "", "`FILE` of the certificate's key, in PEM. It is read again when it changes")
-	fs.StringVar(&c.clientCA, "tls-client-ca", "", "`FILE` of the authorities of clients' certificates, in PEM: a client needs a certificate.\nIt is read again when it changes")
-	fs.DurationVar(&c.drain, "drain", 2*time.Second, "for how long to go on serving after SIGTERM, until load balancers have noticed")
-	fs.DurationVar(&c.grace, "grace", 15*time.Second, "for how long requests may take to finish after that")
+	fs.StringVar(&c.clientCA, "tls-client-ca", "", "`FILE` of the authorities of clients' certificates, in PEM: each client needs a certificate.\n"+
+		"It is read again when it changes")
+	fs.DurationVar(&c.drain, "drain", 2*time.Second, "how long to continue serving after SIGTERM, until load balancers have noticed")
+	fs.DurationVar(&c.grace, "grace", 15*time.Second, "how long requests may take to finish after --drain")
 	fs.StringVar(&c.logFormat, "log-format", "text", "`text|json` of the log on standard error")
 	fs.BoolVar(&c.accessLog, "access-log", true, "log each request")
 	if err := parse(fs, about, args, getenv, stdout); err != nil {
@@ -178,12 +192,13 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	}
 	c.store, c.layout = *store, *layout
 	if fs.NArg() > 0 {
-		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, audit, watermark, health or version; --help explains them", fs.Arg(0))
+		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, audit, watermark, health "+
+			"or version; --help explains them", fs.Arg(0))
 	}
 	return c, c.check()
 }
 
-// check refuses what cannot work, with the flag's name.
+// check returns an error that names the flag, if a value cannot work.
 func (c *config) check() error {
 	for name, addr := range map[string]string{"listen": c.listen, "admin": c.admin} {
 		if _, port, err := net.SplitHostPort(addr); (err != nil || port == "") && (name == "listen" || addr != "") {
@@ -194,7 +209,8 @@ func (c *config) check() error {
 		atLeast("window", c.window, 0), atLeast("floor-every", c.floor, 0), atLeast("max-clock-error", c.maxClockError, 0),
 		atLeast("drain", c.drain, 0), atLeast("grace", c.grace, 0), atLeast("borrow-ahead", c.generator.BorrowAhead, 0),
 		atLeast("timeout", c.server.Timeout, time.Millisecond), atLeast("max-stream-time", c.server.MaxStreamTime, time.Millisecond),
-		atLeast("max-ids", c.server.MaxIDs, 1), atLeast("max-in-flight", c.server.MaxInFlight, 1), atLeast("max-connections", c.maxConnections, 1),
+		atLeast("max-ids", c.server.MaxIDs, 1), atLeast("max-in-flight", c.server.MaxInFlight, 1),
+		atLeast("max-connections", c.maxConnections, 1),
 	); err != nil {
 		return err
 	}
@@ -216,7 +232,7 @@ func (c *config) check() error {
 	return c.try()
 }
 
-// atLeast refuses a value that is less.
+// atLeast returns an error if the value of a flag is below least.
 func atLeast[T int | time.Duration](flag string, value, least T) error {
 	if value < least {
 		return refused("--%s %v is under %v", flag, value, least)
@@ -224,8 +240,8 @@ func atLeast[T int | time.Duration](flag string, value, least T) error {
 	return nil
 }
 
-// try makes a generator and a server of the options, which are thrown away: so that a wrong option
-// shows before a worker ID is taken.
+// try makes a generator and a server with the options, and discards them, so that a wrong option is
+// reported before a worker ID is taken.
 func (c *config) try() error {
 	l, err := texts.Layout(c.layout)
 	if err != nil {

@@ -11,35 +11,35 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-const aboutWorkers = `snowflaked workers lists the worker IDs of a store, one a line, below the layout that they are for.
+const aboutWorkers = `snowflaked workers lists the worker IDs of a store, one a line, below their layout.
 
 usage:
   snowflaked workers [--store URL] [--json]
 
 ` + holding.About
 
-const aboutWhois = `snowflaked whois says which process had an ID's worker ID at the time that the ID bears, one ID a
-line. The layout is that of the store's records. The exit status is 1 if nobody can have issued one of
-the IDs, or if its issuer was forgotten.
+const aboutWhois = `snowflaked whois says which process had an ID's worker ID at the ID's time, one ID a line. The layout
+is that of the store's records. The exit status is 1 if no process can have issued one of the IDs, or if its
+issuer was forgotten.
 
-From "from" to "to" nobody else could issue IDs with the worker ID. "from" may lie up to a window before
-the process began, because its clock may be set back.
+From "from" to "to" no other process could issue IDs with the worker ID. "from" may lie up to a window
+before the process began, because its clock may be set back.
 
 usage:
   snowflaked whois [--store URL] [--json] ID...
 `
 
-const aboutWatermark = `snowflaked watermark prints an ID that no ID issued from now on under the store is at or below. If a
-holder keeps it back, the exit status is 1, and standard error says which; the ID is right all the same.
+const aboutWatermark = `snowflaked watermark prints an ID below every ID issued under the store from now on. If a holder keeps
+it back, the exit status is 1, and standard error says which; the ID is still correct.
 
 usage:
   snowflaked watermark [--store URL] [--json]
 `
 
-// askTime is for how long a store may take to answer.
+// askTime bounds the commands that read a store.
 const askTime = 30 * time.Second
 
-// ask parses the flags of a command that asks a store, and opens the store.
+// ask runs a command that reads a store: it parses the flags, opens the store, and calls do.
 func ask(ctx context.Context, about string, args []string, getenv func(string) string, stdout io.Writer,
 	do func(ctx context.Context, store lease.Store, asJSON bool, args []string) error) error {
 	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
@@ -58,10 +58,10 @@ func ask(ctx context.Context, about string, args []string, getenv func(string) s
 	return do(ctx, store, *asJSON, fs.Args())
 }
 
-// noArgs refuses arguments beside flags.
+// noArgs returns an error if there are arguments besides flags.
 func noArgs(name string, args []string) error {
 	if len(args) > 0 {
-		return refused("%s takes no arguments beside flags, got %q", name, args[0])
+		return refused("%s takes no arguments besides flags, got %q", name, args[0])
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
-// image is what a Dockerfile says of the container.
+// image has the instructions of a Dockerfile.
 type image struct {
 	user       syscall.Credential
 	env        map[string]string
@@ -164,8 +164,8 @@ func TestImage(t *testing.T) {
 	assert.Len(t, files, 2)
 }
 
-// What the compose file tells the program, it understands, with time to stop. Images have no
-// registry in their names.
+// The program accepts the compose file's settings, and has the time to stop. The names of images
+// have no registry.
 func TestComposeFileFitsTheProgram(t *testing.T) {
 	var c struct {
 		Name     string

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
-const aboutInit = `snowflaked init makes a store that has never been used, so that the first start does not wait for
-three minutes. Run it once, as a migration is run. If the store has an entry, it changes nothing.
+const aboutInit = `snowflaked init prepares a store that has never been used, so that the first start does not wait for
+three minutes. Run it once, like a migration. If the store has an entry, it changes nothing.
 
 HAZARD: a store that was in use and has lost all of its entries looks new, and IDs may repeat. So do not run it at
 each start or deployment.
@@ -44,9 +44,9 @@ func initialize(ctx context.Context, args []string, getenv func(string) string, 
 		return err
 	}
 	defer closeStore()
-	said := "the store is made"
+	said := "the store was initialized"
 	if err = lease.Init(ctx, store, l); errors.Is(err, lease.ErrInitialized) {
-		said, err = "nothing was changed: the store was made before", nil
+		said, err = "nothing was changed: the store was initialized before", nil
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(stdout, "%s: %s, %v\n", urllease.Redact(*url), said, l)

@@ -23,7 +23,7 @@ func TestInitMakesTheStoreOnce(t *testing.T) {
 		return out.String(), errs.String()
 	}
 	said, _ := run(exitOK, "--store", "sqlite:"+file, "--layout", "43/8/12")
-	assert.Contains(t, said, "the store is made")
+	assert.Contains(t, said, "the store was initialized")
 	said, _ = run(exitOK, "--store", "sqlite:"+file, "--layout", "43/8/12")
 	assert.Contains(t, said, "nothing was changed")
 

@@ -15,9 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// setLogger makes a logger the default, also of the stores' drivers, which would write lines of
-// their own to standard error while a store is away. They also return their errors, and the lease's
-// lines have these.
+// setLogger makes l the default logger, and that of the stores' drivers, which would otherwise write
+// to standard error in a format of their own. Their errors are also in the lease's log lines.
 func setLogger(l *slog.Logger) {
 	slog.SetDefault(l)
 	d := &driver{log: l, said: map[string]bool{}}
@@ -28,7 +27,7 @@ func setLogger(l *slog.Logger) {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, d))
 }
 
-// driver logs what a store's driver says, each message once: messages that differ in numbers only
+// driver logs the messages of the stores' drivers, each once. Messages that differ only in numbers
 // count as one.
 type driver struct {
 	log *slog.Logger
@@ -37,7 +36,7 @@ type driver struct {
 	said map[string]bool
 }
 
-// mostSaid is how many messages a driver's log has.
+// mostSaid bounds the messages of drivers in the log.
 const mostSaid = 100
 
 func (d *driver) Print(v ...any) {

@@ -66,7 +66,7 @@ func TestDurationsAreReadableInJSON(t *testing.T) {
 	assert.Contains(t, log.String(), `"giveUpAfter":"5m0s"`)
 }
 
-// What a driver says is one line at debug, and is said once.
+// A message of a driver is one line at debug, and is logged once.
 func TestDriversSayEachThingOnce(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder

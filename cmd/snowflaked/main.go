@@ -1,21 +1,21 @@
 // Command snowflaked issues IDs to other processes, over HTTP and gRPC: see package server.
 //
-//	snowflaked                                     with nothing but a directory of the user's, on 127.0.0.1:8080
-//	snowflaked --store redis://db --listen :8080   as one of several, which share a store and nothing else
-//	snowflaked init --store redis://db             make a store that was never used, once
+//	snowflaked                                     serve alone, on 127.0.0.1:8080
+//	snowflaked --store redis://db --listen :8080   serve as one of several that share a store
+//	snowflaked init --store redis://db             make a new store, once
 //	snowflaked workers --store redis://db          who holds which worker ID?
 //	snowflaked whois --store redis://db ID...      who issued an ID?
 //	snowflaked audit --store redis://db FILE...    which IDs were issued without a lease?
-//	snowflaked watermark --store redis://db        an ID that no later ID is at or below
-//	snowflaked health                              does the server of this host live? For a container's health check
+//	snowflaked watermark --store redis://db        an ID below every ID issued from now on
+//	snowflaked health                              a container's health check
 //	snowflaked version                             which version is this?
 //
-// Each flag is an environment variable, too: SNOWFLAKED_LISTEN for --listen. "snowflaked --help"
-// lists them.
+// Without --store, the worker IDs are in a directory of the user. Each flag can also be set by an
+// environment variable: --listen by SNOWFLAKED_LISTEN. "snowflaked --help" lists them.
 //
-// On SIGTERM or an interrupt, /readyz says first that the server is not ready. It goes on serving
-// for --drain, so that load balancers notice. Then it takes no more connections, finishes what has
-// begun, gives its worker ID back, and ends with status 0.
+// On SIGTERM or an interrupt, /readyz answers that the server is not ready, and the server continues
+// to serve for --drain, until load balancers have noticed. Then it accepts no more connections,
+// finishes the requests that have begun, releases its worker ID, and exits with status 0.
 package main
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// version returns the version of the program's module, which the metric go_build_info has, too.
+// version returns the version of the program's module, as the metric go_build_info does.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -44,7 +44,7 @@ func version() string {
 // The exit statuses.
 const (
 	exitOK      = 0
-	exitFailure = 1 // also if the answer of whois is that nobody did
+	exitFailure = 1 // also if whois finds no issuer
 	exitUsage   = 2 // a flag or an argument was refused
 )
 
@@ -61,10 +61,10 @@ func main() {
 	os.Exit(command(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
-// commands are what the program does beside serving.
+// commands are the commands of the program, except serving.
 var commands = map[string]func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error{
-	"init": initialize, "workers": workers, "whois": whois, "audit": auditIDs, "watermark": watermark, "health": health, "help": showHelp,
-	"version": showVersion, "--version": showVersion,
+	"init": initialize, "workers": workers, "whois": whois, "audit": auditIDs, "watermark": watermark,
+	"health": health, "help": showHelp, "version": showVersion, "--version": showVersion,
 }
 
 func showHelp(ctx context.Context, _ []string, getenv func(string) string, stdout, stderr io.Writer) error {

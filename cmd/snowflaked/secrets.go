@@ -23,9 +23,11 @@ import (
 // every is how often the files are read. The tests change it.
 var every = time.Second
 
-// watch reads a value from files, and again when their contents have changed, until ctx is done. If
-// the files are no good then, the value stays, the log says why, once, and bad is 1.
-func watch[T any](ctx context.Context, bad prometheus.Gauge, parse func(contents ...[]byte) (T, error), files ...string) (get func() T, err error) {
+// watch reads a value from files, and reads it again whenever their contents change, until ctx is
+// done. If the new contents are invalid, the value stays, the error is logged once, and bad is 1.
+func watch[T any](
+	ctx context.Context, bad prometheus.Gauge, parse func(contents ...[]byte) (T, error), files ...string,
+) (get func() T, err error) {
 	seen, err := readFiles(files)
 	if err != nil {
 		return nil, err
@@ -41,7 +43,7 @@ func watch[T any](ctx context.Context, bad prometheus.Gauge, parse func(contents
 		now, err := readFiles(files)
 		if err == nil && slices.EqualFunc(now, seen, bytes.Equal) {
 			if said != "" {
-				slog.Info("the files are again what they were", "files", files)
+				slog.Info("the files have their old contents again", "files", files)
 			}
 			said = ""
 			bad.Set(0)
@@ -60,7 +62,7 @@ func watch[T any](ctx context.Context, bad prometheus.Gauge, parse func(contents
 		}
 		bad.Set(1)
 		if err.Error() != said {
-			slog.Error("the files are no good: the old ones stay in use", "files", files, "error", err)
+			slog.Error("the new files are invalid: the old ones stay in use", "files", files, "error", err)
 			said = err.Error()
 		}
 	})
@@ -78,7 +80,7 @@ func readFiles(files []string) (contents [][]byte, err error) {
 	return contents, nil
 }
 
-// repeat calls do again and again, until ctx is done.
+// repeat calls do at once, and then every so often, until ctx is done.
 func repeat(ctx context.Context, every time.Duration, do func()) {
 	for {
 		do()
@@ -90,7 +92,7 @@ func repeat(ctx context.Context, every time.Duration, do func()) {
 	}
 }
 
-// secrets is what was read of files.
+// secrets has what was read from files.
 type secrets struct {
 	tls     *tls.Config // nil without a certificate
 	metrics []prometheus.Collector
@@ -100,7 +102,7 @@ type secrets struct {
 func (c *config) secrets(ctx context.Context) (out secrets, err error) {
 	bad := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "snowflake_server_reload_failed",
-		Help: "1 if the files of tokens, or of TLS, have changed and are no good: the old ones stay in use.",
+		Help: "1 if the new files of tokens, or of TLS, are invalid: the old ones stay in use.",
 	}, []string{"files"})
 	out.metrics = []prometheus.Collector{bad}
 	if c.tokenFile != "" {
@@ -155,18 +157,19 @@ func parseTokens(file ...[]byte) (tokens []server.Token, err error) {
 			case o.Secret == t.Secret:
 				return nil, fmt.Errorf("token %d is the same as token %d", len(tokens)+1, i+1)
 			case o.Name == t.Name && min(o.IDsPerSecond, t.IDsPerSecond) > 0 && (o.IDsPerSecond != t.IDsPerSecond || o.Burst != t.Burst):
-				return nil, fmt.Errorf("token %d has another quota than token %d of the same name, and tokens of one name share their IDs", len(tokens)+1, i+1)
+				return nil, fmt.Errorf("token %d has another quota than token %d of the same name, "+
+					"but tokens of one name share a quota", len(tokens)+1, i+1)
 			}
 		}
 		tokens = append(tokens, t)
 	}
 	if len(tokens) == 0 {
-		return nil, errors.New("there is no token")
+		return nil, errors.New("the file has no token")
 	}
 	return tokens, nil
 }
 
-// shortestToken is how many characters a token has at least: 64 bits in hexadecimal digits.
+// shortestToken is the least length of a token: 64 bits in hexadecimal digits.
 const shortestToken = 16
 
 // parseToken reads a token and its settings. An error does not show the token.
@@ -176,7 +179,8 @@ func parseToken(words []string) (server.Token, error) {
 		return t, errors.New("has a character that is not printable ASCII, so no request can carry it")
 	}
 	if len(t.Secret) < shortestToken {
-		return t, fmt.Errorf("has %d characters, and could be guessed: take %d or more, such as of \"openssl rand -hex 16\"", len(t.Secret), shortestToken)
+		return t, fmt.Errorf("has only %d characters, and could be guessed: use %d or more, for example from \"openssl rand -hex 16\"",
+			len(t.Secret), shortestToken)
 	}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
@@ -188,17 +192,17 @@ func parseToken(words []string) (server.Token, error) {
 		case "burst":
 			t.Burst, _ = strconv.Atoi(value)
 		default:
-			return t, errors.New("is followed by something else than name=NAME, ids-per-second=N and burst=N")
+			return t, errors.New("is followed by something other than name=NAME, ids-per-second=N and burst=N")
 		}
 		if value == "" || key == "ids-per-second" && t.IDsPerSecond < 1 || key == "burst" && t.Burst < 1 {
-			return t, fmt.Errorf("has no good %s: want name=NAME, ids-per-second=N and burst=N, where N is 1 or more", key)
+			return t, fmt.Errorf("has an invalid %s: want name=NAME, ids-per-second=N and burst=N, where N is 1 or more", key)
 		}
 	}
 	if t.Burst > 0 && t.IDsPerSecond == 0 {
-		return t, errors.New("has burst and no ids-per-second")
+		return t, errors.New("has burst but no ids-per-second")
 	}
 	if t.IDsPerSecond > 0 && t.Name == "" {
-		return t, errors.New("has ids-per-second and no name: tokens of one name share their IDs")
+		return t, errors.New("has ids-per-second but no name: tokens of one name share a quota")
 	}
 	return t, nil
 }

@@ -100,8 +100,8 @@ func secure(authority, client *issued) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 }
 
-// Certificates, authorities and tokens are read again when their files change; files that are no
-// good change nothing.
+// Certificates, authorities and tokens are read again when their files change. Invalid files change
+// nothing.
 func TestSecretsAreRotated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -151,7 +151,7 @@ func TestSecretsAreRotated(t *testing.T) {
 		return strings.Contains(metrics(), `snowflake_server_reload_failed{files="tokens"} 1`) && strings.Contains(metrics(), `snowflake_server_reload_failed{files="tls"} 1`)
 	})
 	assert.Contains(t, metrics(), fmt.Sprintf("\nsnowflake_server_certificate_not_after_timestamp_seconds %v\n", float64(server.cert.NotAfter.Unix())))
-	answers("files that are no good", secure(old, client), "alpha-alpha-alpha", 200)
+	answers("invalid files", secure(old, client), "alpha-alpha-alpha", 200)
 	replace(t, file("token"), "beta-beta-beta-beta\n")
 	answers("the first token is gone", secure(old, client), "alpha-alpha-alpha", 401)
 	issue(t, next).write(t, file("cert"), file("key"))
@@ -162,7 +162,7 @@ func TestSecretsAreRotated(t *testing.T) {
 	assert.Zero(t, ask(secure(next, client), "beta-beta-beta-beta"))
 	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "beta-beta-beta-beta", credentials.NewTLS(secure(next, issue(t, next)).Transport.(*http.Transport).TLSClientConfig))
 	assert.Contains(t, p.log.String(), "TLS handshake error", "it does not say that clients were refused")
-	assert.NotNil(t, p.logged("the files are no good: the old ones stay in use"), "it does not say that the files are no good")
+	assert.NotNil(t, p.logged("the new files are invalid: the old ones stay in use"), "the log does not say that the files are invalid")
 }
 
 // gauge is a metric that the test can read.
@@ -173,7 +173,7 @@ type gauge struct {
 
 func (g *gauge) Set(value float64) { g.value.Store(int64(value)) }
 
-// If the files are no good, the value stays until they are.
+// If the new files are invalid, the value stays until they are valid.
 func TestFilesThatAreNoGoodChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
@@ -211,10 +211,10 @@ func TestTokensHaveSettings(t *testing.T) {
 	assert.Equal(t, want, tokens)
 	const hidden = "hidden-hidden-hid"
 	for file, says := range map[string]string{
-		hidden + " words": "something else", hidden + " name=": "no good name", hidden + " ids-per-second=5": "no name", hidden + " name=a burst=5": "no ids-per-second",
-		hidden + " name=a ids-per-second=0": "no good ids-per-second", hidden + " name=a ids-per-second=x": "no good ids-per-second",
-		hidden + " name=a ids-per-second=5 burst=0": "no good burst", "\ufeff" + hidden + "\n": "printable", "good-good-good-good\nhid\x00den\n": "token 2",
-		"hiddén\n": "printable", hidden + " \u00e9\n": "something else", "\n": "no token", "hidden-hidden-h\n": "15 characters",
+		hidden + " words": "something other", hidden + " name=": "invalid name", hidden + " ids-per-second=5": "but no name", hidden + " name=a burst=5": "no ids-per-second",
+		hidden + " name=a ids-per-second=0": "invalid ids-per-second", hidden + " name=a ids-per-second=x": "invalid ids-per-second",
+		hidden + " name=a ids-per-second=5 burst=0": "invalid burst", "\ufeff" + hidden + "\n": "printable", "good-good-good-good\nhid\x00den\n": "token 2",
+		"hiddén\n": "printable", hidden + " \u00e9\n": "something other", "\n": "no token", "hidden-hidden-h\n": "15 characters",
 		hidden + "\n" + hidden + " name=a": "token 2 is the same as token 1",
 		hidden + " name=a ids-per-second=5\n2" + hidden + "\n3" + hidden + " name=a ids-per-second=6": "token 3 has another quota than token 1 of the same name",
 		hidden + " name=a ids-per-second=5\n2" + hidden + " name=a ids-per-second=5 burst=6":          "token 2 has another quota",
@@ -252,8 +252,8 @@ func testGRPC(t *testing.T, addr, token string, c credentials.TransportCredentia
 	assert.Contains(t, s.Message(), "-1 is not 1 to 100000")
 }
 
-// It warns if others than this host's processes can reach it without TLS or without a token, and is
-// silent on loopback.
+// The server warns if other hosts can reach it without TLS or without a token. On loopback it does
+// not.
 func TestServerWarnsOfOpenAddresses(t *testing.T) {
 	for _, test := range []struct {
 		addr    net.Addr
@@ -274,7 +274,7 @@ func TestServerWarnsOfOpenAddresses(t *testing.T) {
 	}
 }
 
-// A file with tokens or a key that every user of the host can read is warned of.
+// The server warns if every user of the host can read a file with tokens or a key.
 func TestReadableSecretsAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {

@@ -24,8 +24,8 @@ import (
 )
 
 // gcPercent makes the garbage collector run once in some thousands of requests instead of some
-// hundreds, so that GET /id takes less processor time. In return, up to four times the memory in
-// use is garbage. The environment variable GOGC is stronger.
+// hundreds, so that GET /id takes less processor time. In return, there may be four times as much
+// garbage as memory in use. The environment variable GOGC overrides it.
 const gcPercent = 400
 
 // serve runs the server until ctx is done.
@@ -61,7 +61,7 @@ func (c *config) run(ctx context.Context) error {
 		return err
 	}
 	defer listener.Close()
-	var admin net.Listener // nil if there is no such address
+	var admin net.Listener // nil without --admin
 	if c.admin != "" {
 		if admin, err = listen("admin", c.admin); err != nil {
 			return err
@@ -88,7 +88,7 @@ func (c *config) run(ctx context.Context) error {
 	got, err := c.acquireUnless(ctx, failed, w)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // told to stop before it began
+			return nil // a signal, before there was a worker ID
 		}
 		return err
 	}
@@ -104,10 +104,11 @@ func (c *config) run(ctx context.Context) error {
 		return err
 	}
 	countWorkers(ctx, got.store, c.generator.Layout, s.Registry())
-	if c.watermark > 0 { // the server keeps the watermark, and logs what is wrong with it
+	if c.watermark > 0 { // the server keeps the watermark, and logs errors and holders that keep it back
 		go repeat(ctx, c.watermark, func() { _, _ = s.Watermark(ctx) })
 	}
-	slog.Info("serving", "version", version(), "address", listener.Addr().String(), "worker", got.lease.Worker(), "layout", c.generator.Layout.String(),
+	slog.Info("serving", "version", version(), "address", listener.Addr().String(),
+		"worker", got.lease.Worker(), "layout", c.generator.Layout.String(),
 		"store", urllease.Redact(c.store), "tls", files.tls != nil, "token", c.tokenFile != "")
 	notify("READY=1\nSTATUS=issues IDs")
 	defer notify("STOPPING=1")
@@ -126,10 +127,10 @@ func serveAdmin(s *server.Server, l net.Listener) io.Closer {
 	return h
 }
 
-// serveMain answers requests until it is closed. If it fails, it says why.
+// serveMain answers requests until h is closed. If serving fails, it sends the error to failed.
 func serveMain(s *server.Server, l net.Listener, config *tls.Config) (h *http.Server, failed <-chan error) {
 	h = s.HTTPServer("")
-	h.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn) // failed TLS handshakes, say
+	h.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn) // such as failed TLS handshakes
 	end := make(chan error, 1)
 	go func() {
 		if config != nil {
@@ -151,12 +152,12 @@ func listen(flag, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// leftOver is how many files connections leave to the store, the secrets and the program itself.
+// leftOver is the number of files that are kept for the store, the secrets and the program itself.
 const leftOver = 50
 
-// bind listens at the address, and warns if others can use it who may not be meant to. A connection
-// beyond the bound waits until another one closes: so idle clients take neither the memory nor the
-// files that the store needs.
+// bind listens at the address, and warns if clients of other hosts can use it without TLS or
+// without a token. A connection beyond the limit waits until another one closes, so idle clients
+// cannot use up the memory, or the files that the store needs.
 func (c *config) bind() (net.Listener, error) {
 	l, err := listen("listen", c.listen)
 	if err != nil {
@@ -171,17 +172,18 @@ func (c *config) bind() (net.Listener, error) {
 	return netutil.LimitListener(l, max(1, min(c.maxConnections, mostFiles()-leftOver))), nil
 }
 
-// newServer returns a server that waits for its generator.
+// newServer returns a server without a generator, which is set when there is a worker ID.
 func (c *config) newServer(waitsFor func() string, watermark func(context.Context) (lease.Mark, error)) (*server.Server, error) {
 	o := c.server
-	o.WaitsFor, o.Watermark, o.Home = waitsFor, watermark, page.Handler(c.generator.Layout, &page.Options{NeedsToken: o.Tokens != nil})
+	o.WaitsFor, o.Watermark = waitsFor, watermark
+	o.Home = page.Handler(c.generator.Layout, &page.Options{NeedsToken: o.Tokens != nil})
 	if c.accessLog {
 		o.AccessLog = slog.Default()
 	}
 	return server.New(nil, &o)
 }
 
-// readable makes durations texts, because JSON would have them in nanoseconds.
+// readable writes durations as texts, because slog's JSON has them in nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.String())
@@ -196,22 +198,24 @@ func (c *config) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, nil))
 }
 
-// warning returns what an operator may not have meant, or nothing.
+// warning returns a warning if clients of other hosts can use the address without TLS or without a
+// token, and otherwise "".
 func (c *config) warning(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	switch {
 	case ok && tcp.IP.IsLoopback(), c.clientCA != "", c.cert != "" && c.tokenFile != "":
 		return ""
 	case c.cert == "" && c.tokenFile == "":
-		return "anybody who reaches this address can take IDs and read the traffic: set --tls-cert and --tls-key, and --token-file or --tls-client-ca"
+		return "anybody who reaches this address can take IDs and read the traffic: " +
+			"set --tls-cert and --tls-key, and --token-file or --tls-client-ca"
 	case c.cert == "":
 		return "the tokens can be read by anybody who sees the traffic: set --tls-cert and --tls-key"
 	}
 	return "anybody who reaches this address can take IDs: set --token-file or --tls-client-ca"
 }
 
-// startTime is for how long a store may be away when the server starts. It is more than a store
-// without entries takes.
+// startTime bounds the wait for a worker ID. It is longer than the wait for a store that has lost
+// its entries.
 const startTime = lease.MaxWindow + 3*time.Minute
 
 func openURL(ctx context.Context, url string) (lease.Store, func() error, error) {
@@ -225,35 +229,35 @@ func openURL(ctx context.Context, url string) (lease.Store, func() error, error)
 	return store, closeStore, nil
 }
 
-// releaseTime is for how long the store may take to be told that the worker ID is free.
+// releaseTime bounds the release of the worker ID.
 const releaseTime = 5 * time.Second
 
-// release gives the worker ID back, with another context, because the program's is done.
+// release releases the worker ID. It does not use the program's context, which is done.
 func release(l *lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 	defer cancel()
 	if err := l.Release(ctx); err != nil {
-		slog.Error("the worker ID comes free by itself, after a window", "error", err)
+		slog.Error("the worker ID was not released: it becomes free after a window", "error", err)
 	}
 }
 
 // drain waits until load balancers have noticed that the server will stop. The tests change it.
 var drain = time.Sleep
 
-// answer waits until ctx is done, and until the requests that have begun are finished.
+// answer serves until ctx is done, and then until the requests that have begun are finished.
 func (c *config) answer(ctx context.Context, s *server.Server, h *http.Server, failed <-chan error) error {
 	select {
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
 	}
-	slog.Info("told to stop", "drain", c.drain)
+	slog.Info("stopping", "drain", c.drain)
 	s.Drain()
 	drain(c.drain)
 	return shutdown(h, c.grace)
 }
 
-// shutdown takes no more connections, and waits for the requests that have begun.
+// shutdown closes the listeners, and waits for the requests that have begun.
 func shutdown(h *http.Server, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()

@@ -170,7 +170,7 @@ func (p *instance) signal(s syscall.Signal) {
 	assert.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
-// load is clients that take IDs all the time, and notice an ID that comes twice.
+// load runs clients that take IDs all the time, and notices an ID that comes twice.
 type load struct {
 	t    *testing.T
 	stop chan struct{}
@@ -227,7 +227,7 @@ func (l *load) end() {
 	l.all.Wait()
 }
 
-// stores are what instances share in the tests.
+// stores are the stores that instances share in the tests.
 func stores(t *testing.T) map[string]string {
 	all := map[string]string{"sqlite": made(t, "sqlite:"+filepath.Join(t.TempDir(), "workers.db"))}
 	if depth.Full() {
@@ -379,7 +379,7 @@ type silent struct {
 func (l silent) Accept() (net.Conn, error) { <-l.closed; return nil, net.ErrClosed }
 func (l silent) Close() error              { close(l.closed); return nil }
 
-// After SIGTERM it serves for the time of --drain.
+// After SIGTERM the server continues to serve for --drain.
 func TestDrainTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := snowflake.DefaultLayout()
@@ -428,8 +428,8 @@ func get(t *testing.T, c *http.Client, url string, header ...string) (status int
 	return resp.StatusCode, string(b), resp.Header
 }
 
-// While the store is away longer than a window, the answers say so; afterwards it goes on by
-// itself, and clients that wait have seen nothing but a delay.
+// If the store is away longer than a window, the answers say so. When it is back, the server
+// recovers, and clients that wait have seen only a delay.
 func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 	t.Parallel()
 	redis, url := startRedis(t)
@@ -461,7 +461,7 @@ func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 	p.ended()
 }
 
-// With nothing but a home directory, it starts; the fleet's commands read the same store.
+// The server starts with nothing but a home directory. The fleet's commands read the same store.
 func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -563,7 +563,7 @@ func TestHelpIsComplete(t *testing.T) {
 	}
 }
 
-// A second server on the same address ends, and takes no worker ID.
+// A second server on the same address exits, and takes no worker ID.
 func TestAddressInUseIsReported(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

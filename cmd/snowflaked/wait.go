@@ -17,19 +17,18 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// acquired is a worker ID, and the store that it is from.
+// acquired is a lease, and its store.
 type acquired struct {
 	lease      *lease.Lease
 	store      lease.Store
 	closeStore func() error
 }
 
-// stopTime is how long the program waits for a store to end a call after the program was told to
-// stop.
+// stopTime bounds the wait for a call to the store to end, after a signal or a failure of the server.
 const stopTime = 500 * time.Millisecond
 
-// acquireUnless takes a worker ID unless ctx is done first, or the server has failed. It does not
-// wait for a store that hangs.
+// acquireUnless acquires a worker ID unless ctx is done first, or the server has failed. Then it
+// returns within stopTime, even if the store hangs.
 func (c *config) acquireUnless(ctx context.Context, failed <-chan error, w *waiting) (got acquired, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,7 +48,7 @@ func (c *config) acquireUnless(ctx context.Context, failed <-chan error, w *wait
 	}
 	select {
 	case <-done:
-		if err == nil { // it was too late
+		if err == nil { // the signal came too late to prevent it
 			release(got.lease)
 			_ = got.closeStore()
 		}
@@ -58,24 +57,28 @@ func (c *config) acquireUnless(ctx context.Context, failed <-chan error, w *wait
 	return acquired{}, why
 }
 
-// acquire opens the store and takes a worker ID. ctx bounds that, and not the lease.
+// acquire opens the store and acquires a worker ID. ctx bounds the acquisition, not the lease.
 func (c *config) acquire(ctx context.Context, w *waiting) (got acquired, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	for { // a store whose client logs in may be away
+	for { // opening some stores includes logging in, so the store may be away
 		got.store, got.closeStore, err = openURL(ctx, c.store)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
-		slog.Warn("the store cannot be opened yet", "error", err, "next", "it is tried again")
+		slog.Warn("the store cannot be opened yet", "error", err, "next", "try again in a second")
 		w.say("the store cannot be opened yet: " + whyOf(err))
 		_ = sleep(ctx, time.Second)
 	}
 	if err != nil {
 		return got, err
 	}
-	got.lease, err = lease.Acquire(ctx, got.store, &lease.Options{Layout: c.generator.Layout, Owner: c.owner, First: c.first, Count: c.count, Window: c.window, FloorEvery: c.floor,
-		NewStore: c.newStore, MaxClockError: c.maxClockError, VMClock: c.vmClock, Logger: slog.New(listening{slog.Default().Handler(), w})})
+	got.lease, err = lease.Acquire(ctx, got.store, &lease.Options{
+		Layout: c.generator.Layout, Owner: c.owner, First: c.first, Count: c.count,
+		Window: c.window, FloorEvery: c.floor, NewStore: c.newStore,
+		MaxClockError: c.maxClockError, VMClock: c.vmClock,
+		Logger: slog.New(listening{slog.Default().Handler(), w}),
+	})
 	if err != nil {
 		_ = got.closeStore()
 		return got, fmt.Errorf("no worker ID was acquired: %w", err)
@@ -92,10 +95,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// waiting is what the program waits for.
+// waiting is the state of the wait for a worker ID, which probes and systemd see.
 type waiting struct {
-	last atomic.Pointer[string]
-	over atomic.Bool
+	last atomic.Pointer[string] // what the program waits for
+	over atomic.Bool            // set when there is a worker ID
 }
 
 func (w *waiting) say(text string) {
@@ -110,12 +113,11 @@ func (w *waiting) text() string {
 	if text := w.last.Load(); text != nil {
 		return *text
 	}
-	return "the store is asked"
+	return "the store has not answered yet"
 }
 
-// listening passes the log of a lease on. It tells waiting what the lease warned of last, without
-// what only the log may say: the message is constant, and of the attributes it takes the wait, and
-// of what kind the error is.
+// listening passes on the log of a lease, and tells w the last warning. Because everybody can see
+// that, it has only the message, which is constant, the wait, and the kind of the error.
 type listening struct {
 	slog.Handler
 	w *waiting
@@ -137,10 +139,10 @@ func (h listening) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// redisCode is how an answer of Redis begins, such as OOM.
+// redisCode matches the first word of an error of Redis, such as OOM.
 var redisCode = regexp.MustCompile(`^[A-Z]{3,}$`)
 
-// whyOf says of what kind a store's error is. The error itself may name users, databases and hosts,
+// whyOf describes the kind of a store's error. The error itself may name users, databases and hosts,
 // so only the log has it.
 func whyOf(err error) string {
 	if errors.Is(err, lease.ErrExhausted) {
@@ -176,8 +178,8 @@ func whyOf(err error) string {
 	return "the log says why"
 }
 
-// innermost returns the error at the end of what err wraps. Of several errors, which begin with
-// marks, it takes the last.
+// innermost returns the last error in the chain of err. Where an error wraps several, it takes the
+// last, because the first ones are sentinels.
 func innermost(err error) error {
 	for {
 		var inner error
@@ -210,9 +212,9 @@ func notify(state string) {
 	}
 	conn, err := net.Dial("unixgram", socket)
 	if err != nil {
-		slog.Warn("systemd is not told the state", "error", err)
+		slog.Warn("cannot tell systemd the state", "error", err)
 		return
 	}
 	defer conn.Close()
-	_, _ = conn.Write([]byte(state)) // nobody could be told
+	_, _ = conn.Write([]byte(state)) // if it fails, systemd's timeout applies
 }

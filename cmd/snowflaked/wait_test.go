@@ -37,8 +37,8 @@ func TestServerAnswersWhileItWaits(t *testing.T) {
 		"redis://" + empty: "the store is new, or has lost entries",
 		fmt.Sprint("redis://127.0.0.1:", servertest.Port(t)): "no worker ID could be acquired yet: connection refused",
 		"redis://" + full:                      "no worker ID could be acquired yet: the store answers with OOM",
-		"redis://" + silent.Addr().String():    "the store is asked|no worker ID could be acquired yet",
-		"etcd://u:p@" + silent.Addr().String(): "the store is asked|cannot be opened yet: the store does not answer in time",
+		"redis://" + silent.Addr().String():    "the store has not answered yet|no worker ID could be acquired yet",
+		"etcd://u:p@" + silent.Addr().String(): "the store has not answered yet|cannot be opened yet: the store does not answer in time",
 	} {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			p := launch(t, nil, []string{"SNOWFLAKED_STORE=" + store}, "--admin", "127.0.0.1:0", "--window", "1s")
@@ -74,7 +74,7 @@ func matches(any, text string) bool {
 	return false
 }
 
-// A store that hangs does not keep the program, which was told to stop, for longer than stopTime.
+// After a signal, a store that hangs delays the program by at most stopTime.
 func TestStopDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,8 +115,8 @@ func TestSystemdIsTold(t *testing.T) {
 	}
 }
 
-// What is shown to everybody has the message, the wait and the kind of the error, and nothing that
-// may name users, databases or hosts.
+// The text that everybody can see has the message, the wait and the kind of the error. It does not
+// name users, databases or hosts.
 func TestWaitingShowsNoSecrets(t *testing.T) {
 	w := new(waiting)
 	log := slog.New(listening{slog.NewTextHandler(io.Discard, nil), w}).With("owner", "hidden")

@@ -11,10 +11,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// countEvery is how often the store is asked for all worker IDs. The tests change it.
+// countEvery is how often the worker IDs are counted. The tests change it.
 var countEvery = time.Minute
 
-// countWorkers registers a metric of the store's worker IDs, and counts until ctx is done.
+// countWorkers registers a metric of the store's worker IDs, and updates it until ctx is done.
 func countWorkers(ctx context.Context, store lease.Store, l snowflake.Layout, to prometheus.Registerer) {
 	workers := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "snowflake_store_workers",
@@ -31,7 +31,10 @@ func countWorkers(ctx context.Context, store lease.Store, l snowflake.Layout, to
 		if err != nil {
 			return
 		}
-		counts := map[lease.State]int{lease.StateHeld: 0, lease.StateDead: 0, lease.StateFree: 0, lease.StateSpent: 0, lease.StateLost: 0, "unused": 1<<l.WorkerBits - len(records)}
+		counts := map[lease.State]int{
+			lease.StateHeld: 0, lease.StateDead: 0, lease.StateFree: 0, lease.StateSpent: 0, lease.StateLost: 0,
+			"unused": 1<<l.WorkerBits - len(records),
+		}
 		for _, r := range records {
 			counts[r.State]++
 		}

@@ -21,7 +21,7 @@ import (
 const About = `  worker    the worker ID
   state     held: its holder renews it
             dead: not renewed for a window, so another process may take it
-            free: its holder has given it back
+            free: its holder has released it
             spent: it was used once, and will not be used again
             lost: its record was lost; it is used again minutes later
   until     IDs may have been issued up to this time, which advances while the
@@ -39,9 +39,10 @@ func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, asJSON bool
 	switch {
 	case len(holders) == 0 && bad != nil:
 	case asJSON:
-		return errors.Join(json.NewEncoder(out).Encode(append([]lease.Holder{}, holders...)), bad) // [] if there are none
+		all := append([]lease.Holder{}, holders...) // in JSON [] if there are none
+		return errors.Join(json.NewEncoder(out).Encode(all), bad)
 	case len(holders) == 0:
-		fmt.Fprintln(out, "nobody has ever held a worker ID in this store: is it the right store?")
+		fmt.Fprintln(out, "this store has never lent a worker ID: is it the right store?")
 	default:
 		table(out, holders)
 	}
@@ -69,7 +70,7 @@ func table(out io.Writer, holders []lease.Holder) {
 // was forgotten.
 var ErrNobody = errors.New("one of the IDs has no known issuer")
 
-// issuer is the holder that issued an ID, as JSON. If the holder is not known, it says why.
+// issuer is the JSON of the holder that issued an ID. If the holder is not known, Error says why.
 type issuer struct {
 	ID     snowflake.ID   `json:"id"`
 	Holder *lease.Holding `json:"holder,omitempty"`
@@ -89,7 +90,7 @@ func ParseIDs(args []string) ([]snowflake.ID, error) {
 	return ids, nil
 }
 
-// WriteIssuers says of each ID who issued it, or why nobody can have, one ID a line.
+// WriteIssuers writes who issued each ID, or why no holder can have issued it, one ID a line.
 func WriteIssuers(ctx context.Context, out io.Writer, s lease.Store, asJSON bool, ids []snowflake.ID) error {
 	var nobody error
 	for _, id := range ids {
@@ -124,7 +125,7 @@ type watermark struct {
 	HeldBy *keeper      `json:"heldBy,omitempty"`
 }
 
-// keeper is who keeps a watermark back.
+// keeper is the holder that keeps a watermark back.
 type keeper struct {
 	Worker int    `json:"worker"`
 	Owner  string `json:"owner"`

@@ -15,15 +15,15 @@ type IDs struct {
 
 	Line    int      // the last one, counted through all texts
 	Form    string   // of the IDs
-	Headers []string // that were passed over
-	Nulls   int      // so were these
+	Headers []string // the headers, which were skipped
+	Nulls   int      // how many NULLs were skipped
 
 	before int    // lines of the texts before
 	held   []Word // the first words, until the form is known
 	parse  func(string) (snowflake.ID, error)
 }
 
-// enough is how many words decide the form.
+// enough is the number of words that decide the form.
 const enough = 1000
 
 // Read reads a text.

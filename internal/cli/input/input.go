@@ -1,4 +1,4 @@
-// Package input finds the IDs in text as people have it: lists, tables of psql and mysql, CSV, JSON, also compressed.
+// Package input finds the IDs in lists, tables of psql and mysql, CSV and JSON, also compressed.
 package input
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
-// Options say where in the text the IDs are. The zero value is for a text that has nothing but IDs.
+// Options say where in the text the IDs are. The zero value is for a text that has only IDs.
 type Options struct {
 	Column    string // of a table: a name, or a number from 1
 	Separator string // between columns. Empty: the one of , ; tab | that the first line has most
-	Field     string // of JSON objects, one a line or in an array: a name, or names with points between them
+	Field     string // of JSON objects, one a line or in an array: a name, or names with points
 }
 
-// Word is a text that should be an ID.
+// Word is a text that should be an ID, or Err.
 type Word struct {
 	Line  int // in an array of JSON objects, the place of the object, from 1
 	Text  string
-	First bool  // nothing was before it, so it may be a header
+	First bool  // it is the first, so it may be a header
 	Err   error // why the line has no such text
 }
 
-// Read calls take with the words of a text, and returns how many NULLs there were. It passes over empty lines and the
-// borders of tables. If take returns an error, Read returns it.
+// Read calls take with the words of a text, and returns how many NULLs there were. It skips empty
+// lines and the borders of tables. If take returns an error, Read returns it.
 func Read(in io.Reader, o Options, take func(Word) error) (nulls int, err error) {
 	plain, err := Plain(in)
 	if err != nil {
@@ -51,7 +51,7 @@ func Read(in io.Reader, o Options, take func(Word) error) (nulls int, err error)
 	return r.nulls, err
 }
 
-// compressed are the first bytes of files that are not text, and what to do with them.
+// compressed has the first bytes of files that are not text, and advice for each.
 var compressed = []struct{ magic, advice string }{
 	{"\x28\xb5\x2f\xfd", "is compressed by zstd: read it with zstdcat"},
 	{"BZh", "is compressed by bzip2: read it with bzcat"},
@@ -65,7 +65,8 @@ var compressed = []struct{ magic, advice string }{
 
 const longestMagic = 16
 
-// Plain returns a reader of the text, which may be compressed by gzip. It refuses other files that are not text.
+// Plain returns a reader of the text, which may be compressed by gzip. It refuses other files that
+// are not text.
 func Plain(in io.Reader) (*bufio.Reader, error) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	if b, _ := r.Peek(2); string(b) == "\x1f\x8b" {
@@ -76,7 +77,7 @@ func Plain(in io.Reader) (*bufio.Reader, error) {
 		return bufio.NewReaderSize(z, 64<<10), nil
 	}
 	for _, c := range compressed {
-		b, _ := r.Peek(min(r.Buffered(), longestMagic)) // what there is: it waits for nothing
+		b, _ := r.Peek(min(r.Buffered(), longestMagic)) // without waiting for more
 		if bytes.HasPrefix(b, []byte(c.magic)) {
 			return nil, fmt.Errorf("it %s", c.advice)
 		}
@@ -92,7 +93,7 @@ type reader struct {
 	nulls int
 }
 
-// word passes a cell on, without what people put around an ID.
+// word passes on a cell, without quotes, brackets and the like around the ID.
 func (r *reader) word(line int, text string) error {
 	text = strings.Trim(text, " \t\r\"'`"+mark)
 	if isNumber(text) {
@@ -114,7 +115,7 @@ func (r *reader) word(line int, text string) error {
 	return r.pass(line, text)
 }
 
-// pass passes a word on as it is.
+// pass passes on a word unchanged.
 func (r *reader) pass(line int, text string) error {
 	w := Word{Line: line, Text: text, First: r.first}
 	r.first = false
@@ -133,7 +134,9 @@ var (
 	suffixed = regexp.MustCompile(`^[0-9]+[Ln]$`)                 // of Java, C and JavaScript
 	grouped  = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3}){2,6}$`) // by spreadsheets
 	number   = regexp.MustCompile(`^-?[0-9]+[Ln]?$`)
-	footer   = regexp.MustCompile(`^(\([0-9]+ rows?\)|[0-9]+ rows? in set.*|Time: [0-9].*|\\\.)$`) // of psql, mysql and COPY
+
+	// footer matches those of psql, mysql and COPY.
+	footer = regexp.MustCompile(`^(\([0-9]+ rows?\)|[0-9]+ rows? in set.*|Time: [0-9].*|\\\.)$`)
 )
 
 func isNull(s string) bool {
@@ -149,7 +152,7 @@ func isLayout(line string) bool {
 	return strings.Trim(line, "+-=|: \t─┌┐└┘├┤┬┴┼═╔╗╚╝╠╣╦╩╬╪╫║│"+mark) == "" || footer.MatchString(line)
 }
 
-// isNumber reports whether a text is nothing but digits, as most lines are.
+// isNumber reports whether a text has only digits, as most lines do.
 func isNumber(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -159,7 +162,8 @@ func isNumber(s string) bool {
 	return s != ""
 }
 
-// lines scans lines. One that is longer than most is cut after the last byte of cut before, if it has one of them.
+// lines scans lines. If a line is longer than most, it is cut after its last byte before that which
+// is one of cut.
 func lines(in io.Reader, most int, cut string) *bufio.Scanner {
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, 2*most)
@@ -208,7 +212,7 @@ func (r *reader) eachLine(most int, cut string, f func(line int, text string) er
 	return s.Err()
 }
 
-// list reads a text that has nothing but IDs, with spaces, commas and the like between them.
+// list reads a text that has only IDs, separated by spaces, commas and the like.
 func (r *reader) list() error {
 	return r.eachLine(longest, " ,;\t", func(line int, text string) error {
 		if isNumber(text) {
@@ -236,7 +240,7 @@ func (r *reader) list() error {
 	})
 }
 
-// shortestWord is how many characters an ID that is not a number has at least, among other words.
+// shortestWord is the least length of an ID that is not a number, among other words.
 const shortestWord = 10
 
 // mayBeID reports whether a word of a line may be an ID, so that the line is a list.

@@ -88,8 +88,8 @@ func TestBadLinesAreCollected(t *testing.T) {
 		a + "\norder 5 shipped\n" + b:                         {Options{}, `"order 5 shipped" is not an ID: it has 3 words`},
 		"id,x\n5,5\" nail\n" + a + ",\n" + b + ",":            {Options{Column: "id"}, `it is no CSV: bare "`},
 		"x," + a + "\nx\ny," + b:                              {Options{Column: "2"}, "it has no column 2, but 1"},
-		"{\"id\":" + a + "}\n{\"id\n{\"id\":" + b + "}":       {Options{Field: "id"}, "it is no JSON object"},
-		"{\"id\":" + a + "}\n{\"no\":5}\n{\"id\":" + b + "}":  {Options{Field: "id"}, `it has no field "id", but no`},
+		"{\"id\":" + a + "}\n{\"id\n{\"id\":" + b + "}":       {Options{Field: "id"}, "not a JSON object"},
+		"{\"id\":" + a + "}\n{\"no\":5}\n{\"id\":" + b + "}":  {Options{Field: "id"}, `no field "id"; the fields are no`},
 		"{\"id\":" + a + "}\n{\"id\":{}}\n{\"id\":" + b + "}": {Options{Field: "id"}, "the field id is no number or text"},
 	} {
 		words, _, bad, _ := read(t, text, test.o)

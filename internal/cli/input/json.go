@@ -43,7 +43,7 @@ func (r *reader) json() error {
 	return err
 }
 
-// object passes the field of an object on.
+// object passes on the field of an object.
 func (r *reader) object(line int, object []byte) error {
 	value, err := fieldOf(object, r.Field)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *reader) object(line int, object []byte) error {
 func fieldOf(object []byte, name string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {
-		return nil, errors.New("it is no JSON object: " + strings.TrimPrefix(err.Error(), "json: "))
+		return nil, errors.New("not a JSON object: " + strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if value, ok := fields[name]; ok {
 		return value, nil
@@ -71,12 +71,13 @@ func fieldOf(object []byte, name string) (json.RawMessage, error) {
 	if outer, inner, ok := strings.Cut(name, "."); ok && fields[outer] != nil {
 		return fieldOf(fields[outer], inner)
 	}
-	return nil, fmt.Errorf("it has no field %q, but %.200s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+	return nil, fmt.Errorf("no field %q; the fields are %.200s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 }
 
-// firstKeys returns the names of the fields of the object with which a text begins.
+// firstKeys returns the names of the fields of the object at the start of a text.
 func firstKeys(text string) []string {
 	var fields map[string]json.RawMessage
-	_ = json.NewDecoder(strings.NewReader(text)).Decode(&fields) // the line may have only a part of an object
+	// If the line has only a part of an object, Decode returns an error and the fields before.
+	_ = json.NewDecoder(strings.NewReader(text)).Decode(&fields)
 	return slices.Sorted(maps.Keys(fields))
 }

@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// separatorOf returns the one of , ; tab | that a line has most outside of quotes, or "" if it has none.
+// separatorOf returns the one of , ; tab | that occurs most in a line, outside of quotes, or "" if
+// none does.
 func separatorOf(line string) (most string) {
 	count := map[string]int{}
 	for i, part := range strings.Split(line, `"`) {
@@ -43,7 +44,8 @@ func (r *reader) table() error {
 	c := column{reader: r, index: -1}
 	for line := range strings.Lines(string(b)) {
 		text := strings.Trim(line, "\r\n"+mark)
-		if s, ok := strings.CutPrefix(text, "sep="); ok && r.Separator == "" && utf8.RuneCountInString(s) == 1 { // Excel's
+		// Excel writes and reads such a line.
+		if s, ok := strings.CutPrefix(text, "sep="); ok && r.Separator == "" && utf8.RuneCountInString(s) == 1 {
 			r.Separator = s
 			_, _ = r.in.Discard(len(line))
 			c.before = 1
@@ -111,7 +113,8 @@ func (c *column) bars() error {
 	})
 }
 
-// row passes a cell on. The first row has the names of the columns, unless the column has a number.
+// row passes on a cell. The first row has the names of the columns, unless the column is given by
+// its number.
 func (c *column) row(cells []string, line int) error {
 	if c.index < 0 {
 		for i, cell := range cells {

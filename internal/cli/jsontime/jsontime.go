@@ -1,5 +1,5 @@
-// Package jsontime writes times as JSON, also in years after 9999, which package
-// time refuses. A layout may last longer.
+// Package jsontime writes times as JSON, also in years after 9999, which package time refuses and
+// some layouts reach.
 package jsontime
 
 import "time"

@@ -1,4 +1,4 @@
-// Package shown has what the command and the service show alike, as JSON.
+// Package shown has the JSON that the commands and the server have in common.
 package shown
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// Decoded is an ID taken apart.
+// Decoded is an ID and its fields.
 type Decoded struct {
 	ID     snowflake.ID `json:"id"`
 	Form   string       `json:"form"`   // how the ID was written
@@ -31,7 +31,7 @@ type Parts struct {
 	snowflake.Parts
 }
 
-// Decode takes apart an ID that was written in a form.
+// Decode decodes an ID that was written in a form.
 func Decode(id snowflake.ID, form string, l snowflake.Layout) Decoded {
 	p := l.Decode(id)
 	return Decoded{id, form, l.String(), Parts{jsontime.Time{Time: p.Time}, p}, id.Base32(), id.Base58(), id.Base62()}
@@ -65,26 +65,32 @@ type Guess struct {
 	Likely bool          `json:"likely"`         // whether its times are probably right
 	First  jsontime.Time `json:"first,omitzero"` // the time of the first ID
 	Last   jsontime.Time `json:"last,omitzero"`
-	Twins  []string      `json:"twins,omitempty"` // the layouts that only the epoch, or a field below the time, tells from it
 	Why    []string      `json:"why,omitempty"`
 	Not    string        `json:"not,omitempty"`
+
+	// Twins are the layouts that differ only in the epoch, or in a field below the time.
+	Twins []string `json:"twins,omitempty"`
 }
 
 // Guesses are all known layouts, the most likely layout first, and the IDs in each form that fits.
-// The shares of the guesses, OtherEpoch and None are 1 together.
+// The shares of the guesses, OtherEpoch and None add up to 1.
 type Guesses struct {
-	Guesses    []Guess         `json:"guesses"`
-	OtherEpoch float64         `json:"otherEpoch"`      // how likely the IDs divide as those of a known layout, and count from another epoch
-	None       float64         `json:"none"`            // how likely they have none of the layouts
-	Notes      []string        `json:"notes,omitempty"` // what else there is to say about the IDs
-	Readings   []texts.Reading `json:"readings"`
+	Guesses []Guess `json:"guesses"`
+
+	// OtherEpoch is the probability that the IDs have the fields of a known layout, but another
+	// epoch. None is the probability that they have none of the layouts.
+	OtherEpoch float64 `json:"otherEpoch"`
+	None       float64 `json:"none"`
+
+	Notes    []string        `json:"notes,omitempty"`
+	Readings []texts.Reading `json:"readings"`
 }
 
-// written is how much likelier the IDs of a layout are written in its own form than in decimal.
+// written is how much more often the IDs of a layout are written in its own form than in decimal.
 const written = 1000
 
-// Identify guesses the layouts of IDs that texts are in one or more forms. If the IDs come from
-// URLs of a known site, there is no doubt.
+// Identify guesses the layouts of IDs that were read in one or more forms. If the IDs come from
+// URLs of a known site, the site decides.
 func Identify(readings []texts.Reading, now time.Time) Guesses {
 	g := Guesses{Guesses: []Guess{}, Readings: readings}
 	var sure []float64 // of each guess, layouts.Match.Sure
@@ -95,7 +101,7 @@ func Identify(readings []texts.Reading, now time.Time) Guesses {
 		if k, ok := layouts.ByHost(r.Host); ok {
 			certain(&found, k.Name, r.Host)
 		}
-		// In whichever form they are read, numbers are as likely of no layout: that is the measure.
+		// The probability of no layout does not depend on the form, so it makes forms comparable.
 		measure := 1 / max(found.None, 1e-300)
 		g.None += found.None * measure
 		g.OtherEpoch += found.OtherEpoch * measure
@@ -123,7 +129,7 @@ func Identify(readings []texts.Reading, now time.Time) Guesses {
 	return g
 }
 
-// notes says what else there is to say about IDs.
+// notes returns remarks on the IDs, such as that they were rounded.
 func notes(r texts.Reading, found layouts.Ranking) (notes []string) {
 	if _, ok := layouts.ByHost(r.Host); r.Form == "URL" && !ok {
 		site := "the site " + r.Host
@@ -149,7 +155,7 @@ func notes(r texts.Reading, found layouts.Ranking) (notes []string) {
 	return notes
 }
 
-// certain leaves the layout of a host alone, unless the IDs rule it out.
+// certain rules out all layouts but that of a host, unless the IDs rule that out.
 func certain(found *layouts.Ranking, name, host string) {
 	at := slices.IndexFunc(found.Matches, func(m layouts.Match) bool { return m.Name == name && m.Not == "" })
 	if at < 0 {
@@ -171,7 +177,10 @@ func certain(found *layouts.Ranking, name, host string) {
 type Epoch struct {
 	Spec  string        `json:"spec"` // as --layout reads it
 	Epoch jsontime.Time `json:"epoch"`
-	Known []string      `json:"known,omitempty"` // the layouts that have the division, perhaps with other fields below the time, and the epoch
+
+	// Known are the layouts with this epoch and number of time bits. The fields below the time may
+	// differ.
+	Known []string `json:"known,omitempty"`
 }
 
 // Epochs returns, for each division of the known layouts, the epoch with which an ID's time is one

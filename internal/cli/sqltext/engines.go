@@ -2,28 +2,29 @@ package sqltext
 
 import "strings"
 
-// engine is what an engine writes in its own way. Names in braces are filled in.
+// engine has the SQL in which an engine differs from others. Names in braces are filled in.
 type engine struct {
 	right, left, divide, rest, and string // operators: {x} is the operand, and {n} the number
 
-	// time is the time that is {days} and {micros} after the epoch. sinceEpoch is the microseconds from the epoch to t.
-	// {epoch} is the epoch as text, to the millisecond; {epochMicros} its microseconds since 1970; {epochDay} and
-	// {epochRest} are the same as whole days and the microseconds of the last day.
+	// time is the time {days} and {micros} after the epoch. sinceEpoch is the number of
+	// microseconds from the epoch to t. {epoch} is the epoch as text, to the millisecond;
+	// {epochMicros} its microseconds since 1970; {epochDay} and {epochRest} are the same as whole
+	// days and the microseconds of the last day.
 	time, sinceEpoch string
 
 	types  [3]string // by Kind
-	id     string    // the type of an ID as a parameter: it holds each value that a column of integers has
-	create string    // a function's statement
-	usage  string    // what to do with the functions; {time} and {valid} are expressions
+	id     string    // the type of an ID as a parameter: it holds all values of integer columns
+	create string    // the statement that creates a function
+	usage  string    // how to use the functions; {time} and {valid} are expressions
 }
 
 const aDay = "-- The IDs of a day: WHERE id >= {prefix}first('2026-11-20') AND id < {prefix}first('2026-11-21')\n"
 
 var engines = map[Engine]engine{
 	PostgreSQL: {
-		// Each operator has one of pg_catalog with exactly its types. Otherwise PostgreSQL may prefer
-		// one that somebody else has made, and runs it as the caller. The result of extract is float8
-		// before PostgreSQL 14, and numeric from then on.
+		// For each operator, pg_catalog has one with exactly these types. Otherwise PostgreSQL may
+		// prefer an operator that another user has made, and run it with the caller's rights. The
+		// result of extract is float8 before PostgreSQL 14, and numeric from then on.
 		right: "({x} >> {n})", left: "({x} << {n})", divide: "({x} / {n})", rest: "({x} % bigint '{n}')", and: "({x} & bigint '{n}')",
 		time:       "(timestamp '{epoch}' + {days}::float8 * interval '1 day' + {micros}::float8 * interval '1 microsecond') AT TIME ZONE 'UTC'",
 		sinceEpoch: "((extract(epoch FROM t AT TIME ZONE 'UTC') OPERATOR(pg_catalog.*) 1000000)::bigint - {epochMicros})",
@@ -40,7 +41,7 @@ var engines = map[Engine]engine{
 		time:       "TIMESTAMPADD(MICROSECOND, {micros}, TIMESTAMPADD(DAY, {days}, TIMESTAMP'{epoch}000'))",
 		sinceEpoch: "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'{epoch}000', t)",
 		types:      [...]string{Integer: "BIGINT", Time: "DATETIME(6)", Bool: "BOOLEAN"},
-		id:         "DECIMAL(20)", // of BIGINT UNSIGNED and of BIGINT: a value that a parameter cannot hold is an error
+		id:         "DECIMAL(20)", // holds both BIGINT UNSIGNED and BIGINT, without errors
 		create:     "CREATE FUNCTION {name}({parameter} {type}) RETURNS {result} DETERMINISTIC NO SQL\nRETURN {body};\n",
 		usage: aDay + "-- A column with the time, and a check (MySQL and MariaDB allow no user's function there):\n" +
 			"-- ADD COLUMN created DATETIME(6) AS ({time})\n" +

@@ -34,7 +34,7 @@ const (
 var generate string
 
 // Script returns statements that make the function. They may be run again. The state is named after
-// the worker ID and not after the function: two functions of one worker draw from one state.
+// the worker ID and not after the function, so that two functions of one worker ID share it.
 func (g Generator) Script() (string, error) {
 	l := g.Layout
 	fixed, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time(), Worker: g.Worker, Datacenter: g.Datacenter})
@@ -104,8 +104,8 @@ func (g Generator) Script() (string, error) {
 // upper and lower case.
 func quote(name string) string { return `"` + strings.ReplaceAll(name, ".", `"."`) + `"` }
 
-// Leases returns the Options.First and Options.Count of the leases that leave out the worker ID. If
-// the layout has no other worker ID, count is 0.
+// Leases returns the Options.First and Options.Count of leases that keep out the worker ID. If the
+// layout has no other worker ID, count is 0.
 func (g Generator) Leases() (first, count int) {
 	all := 1 << g.Layout.WorkerBits
 	if above := all - g.Worker - 1; above > g.Worker {
@@ -114,7 +114,7 @@ func (g Generator) Leases() (first, count int) {
 	return 0, g.Worker
 }
 
-// About says in English which worker IDs are left for leases.
+// About returns a sentence on which worker IDs are left for leases.
 func (g Generator) About() string {
 	first, count := g.Leases()
 	if count == 0 {

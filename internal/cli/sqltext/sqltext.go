@@ -131,8 +131,8 @@ func (w writer) field(shift int, bits uint8) string {
 }
 
 // timeOf returns the time of a valid ID. It adds whole days first, and then the rest
-// of a day: the engines hold fractions of a second in floating point, which is exact
-// for a day, and not for a thousand years.
+// of a day, because some engines hold fractions of a second in floating point, which is exact
+// for a day, but not for a thousand years.
 func (w writer) timeOf() string {
 	tick := "id"
 	if w.shift() > 0 {

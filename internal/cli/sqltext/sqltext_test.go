@@ -12,8 +12,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// The tests in internal/lab/drivers/sqllease check the results of the expressions on servers. They have no
-// ClickHouse, so this test reads the text for ClickHouse.
+// The tests in internal/lab/drivers/sqllease check the results of the expressions on servers. They
+// have no ClickHouse, so this test reads the text for ClickHouse.
 
 func TestEveryKnownLayoutHasFunctions(t *testing.T) {
 	for _, k := range layouts.All() {

@@ -12,9 +12,12 @@ type FlagSet interface {
 
 // Flags defines the flags of Options, and returns a function that returns them.
 func Flags(fs FlagSet) func() (Options, error) {
-	kept := fs.IntSlice("worker", nil, "`IDs` that are kept out of the leases, such as a database's function's: counted, and not judged")
-	datacenters := fs.IntSlice("datacenter", nil, "`NUMBERS` of the datacenters whose leases are in the store, if the layout has datacenters")
-	since := fs.String("since", "", "pass over IDs of before this `TIME`, such as 2026-06-01: the store was new then, or restored")
+	kept := fs.IntSlice("worker", nil,
+		"worker `IDs` that are kept out of the leases, such as a database function's: counted, but not judged")
+	datacenters := fs.IntSlice("datacenter", nil,
+		"`NUMBERS` of the datacenters whose leases are in the store, if the layout has datacenters")
+	since := fs.String("since", "",
+		"skip IDs before this `TIME`, such as 2026-06-01, when the store was made or restored")
 	return func() (o Options, err error) {
 		o.KeptOut, o.Datacenters = *kept, *datacenters
 		if *since != "" {

@@ -1,5 +1,5 @@
-// Package strangers compares many IDs with the leases of a store, and finds those that nobody who
-// had a lease can have issued.
+// Package strangers compares many IDs with the leases of a store, and finds those that no holder of
+// a lease can have issued.
 package strangers
 
 import (
@@ -16,31 +16,32 @@ import (
 
 // Options are the settings of an audit.
 type Options struct {
-	KeptOut     []int     // worker IDs that are kept out of the leases, for a database's function or the like
+	KeptOut     []int     // worker IDs kept out of the leases, such as a database function's
 	Datacenters []int     // whose leases are in the store; needed if the layout has datacenters
-	Since       time.Time // earlier IDs are passed over
+	Since       time.Time // earlier IDs are skipped
 }
 
 // Report is the result of an audit.
 type Report struct {
 	IDs       int      `json:"ids"`       // of the layout, with duplicates
 	Held      int      `json:"held"`      // issued by a holder of their worker ID
-	Strangers []Group  `json:"strangers"` // issued by nobody who had a lease
+	Strangers []Group  `json:"strangers"` // issued without a lease
 	Untold    []Group  `json:"untold"`    // perhaps of a LocalCopy that has not reported yet
 	Forgotten []Group  `json:"forgotten"` // older than the history, or their records were lost
 	Earlier   []Group  `json:"earlier"`   // before the first lease that the store knows
 	KeptOut   []Group  `json:"keptOut"`   // of worker IDs that are kept out of the leases
 	Elsewhere []Group  `json:"elsewhere"` // of other datacenters
-	Foreign   int      `json:"foreign"`   // not of the layout, so issued by nobody who had a lease: not among IDs
-	Passed    int      `json:"passed"`    // before Options.Since: not among IDs
-	Leased    []Group  `json:"leased"`    // of worker IDs that are kept out, and were leased all the same: Before is the holder
-	Problems  []string `json:"problems"`  // what of the store cannot be read
+	Foreign   int      `json:"foreign"`   // not of the layout; not counted in IDs
+	Passed    int      `json:"passed"`    // before Options.Since; not counted in IDs
+	Leased    []Group  `json:"leased"`    // of KeptOut, but leased; Before is the holder
+	Problems  []string `json:"problems"`  // why parts of the store cannot be read
 }
 
-// Wrong returns how many IDs there are that somebody issued without a lease.
+// Wrong returns how many IDs were issued without a lease, or under a worker ID that should have
+// been kept out of the leases.
 func (r *Report) Wrong() int { return Count(r.Strangers) + Count(r.Leased) + r.Foreign }
 
-// Count returns how many IDs are in groups.
+// Count returns the number of IDs in groups.
 func Count(groups []Group) (n int) {
 	for _, g := range groups {
 		n += g.IDs
@@ -77,18 +78,18 @@ const (
 	elsewhere
 )
 
-// place is what the IDs of a group have in common.
+// place has the properties that the IDs of a group have in common.
 type place struct {
 	kind                         kind
 	worker, clockSeq, datacenter int
-	after                        time.Time // the beginning of the holding before; zero if there is none
+	after                        time.Time // when the holding before began; zero if there is none
 }
 
 // Audit takes IDs in any order.
 type Audit struct {
 	read    func() (*lease.History, error)
 	h       *lease.History
-	young   snowflake.ID // IDs from here on may have been issued after h was read
+	young   snowflake.ID // this ID and greater ones may have been issued after h was read
 	since   snowflake.ID
 	keptOut map[int]bool
 	here    map[int]bool // datacenters; nil: all
@@ -99,9 +100,9 @@ type Audit struct {
 
 // New returns an audit. read reads the history of the store.
 //
-// An ID that nobody has issued as far as the audit knows may be younger than its knowledge. So it
-// waits until the history has been read again, and only then is a stranger. An ID that seems to be
-// of a holder's window waits, too, if the holder may have released it since.
+// An ID without a known issuer may be newer than the history that was read. So it waits until the
+// history has been read again, and only then counts as a stranger. An ID in a holder's window
+// waits, too, if the holder may have released its worker ID since.
 func New(read func() (*lease.History, error), o Options) (*Audit, error) {
 	a := &Audit{read: read, groups: map[place]*Group{}, keptOut: set(o.KeptOut)}
 	if err := a.readAgain(); err != nil {
@@ -110,7 +111,7 @@ func New(read func() (*lease.History, error), o Options) (*Audit, error) {
 	l := a.h.Layout()
 	if l.DatacenterBits > 0 {
 		if len(o.Datacenters) == 0 {
-			return nil, fmt.Errorf("the layout %v has datacenters: say which of them have their leases in this store", l)
+			return nil, fmt.Errorf("the layout %v has datacenters: name those whose leases are in this store", l)
 		}
 		a.here = set(o.Datacenters)
 	}
@@ -135,7 +136,7 @@ func set(all []int) map[int]bool {
 // Layout returns the layout of the store.
 func (a *Audit) Layout() snowflake.Layout { return a.h.Layout() }
 
-// First returns the first ID that is not passed over.
+// First returns the first ID that is not skipped.
 func (a *Audit) First() snowflake.ID { return a.since }
 
 func (a *Audit) readAgain() error {
@@ -152,10 +153,10 @@ func (a *Audit) readAgain() error {
 	return nil
 }
 
-// mostWaiting is how many IDs wait until the history is read again.
+// mostWaiting is the number of waiting IDs at which the history is read again.
 const mostWaiting = 1 << 20
 
-// Add takes an ID, which must have been issued before.
+// Add adds an ID, which must have been issued before the call.
 func (a *Audit) Add(id snowflake.ID) error {
 	if id < a.since && id >= 0 {
 		a.r.Passed++
@@ -170,7 +171,7 @@ func (a *Audit) Add(id snowflake.ID) error {
 	return a.lookAt(id, by, err)
 }
 
-// lookAt takes an ID that was perhaps not issued by its holder, or has none.
+// lookAt adds an ID that may not have been issued by its holder, or has none.
 func (a *Audit) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
 	if errors.Is(err, snowflake.ErrInvalidID) {
 		a.r.Foreign++
@@ -187,7 +188,7 @@ func (a *Audit) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
 	return nil
 }
 
-// judge says what an ID of the layout is, as far as the history was read.
+// judge returns the kind of an ID of the layout, by the history as it was read last.
 func (a *Audit) judge(id snowflake.ID, by *lease.Holding, err error) kind {
 	p := a.h.Layout().Decode(id)
 	switch {
@@ -209,7 +210,7 @@ func (a *Audit) judge(id snowflake.ID, by *lease.Holding, err error) kind {
 	return stranger
 }
 
-// Settle reads the history again if IDs wait for it.
+// Settle reads the history again if IDs are waiting, and judges them.
 func (a *Audit) Settle() error {
 	if len(a.waiting) == 0 {
 		return nil
@@ -255,7 +256,7 @@ func (a *Audit) put(k kind, id snowflake.ID) {
 	}
 }
 
-// Strangers returns how many strangers were found up to now.
+// Strangers returns how many strangers were found so far.
 func (a *Audit) Strangers() (n int) {
 	for at, g := range a.groups {
 		if at.kind == stranger {
@@ -265,14 +266,16 @@ func (a *Audit) Strangers() (n int) {
 	return n
 }
 
-// Report returns what was found up to now.
+// Report returns the result so far.
 func (a *Audit) Report() (*Report, error) {
 	if err := a.Settle(); err != nil {
 		return nil, err
 	}
 	r := a.r
-	for k, groups := range map[kind]*[]Group{stranger: &r.Strangers, untold: &r.Untold, forgotten: &r.Forgotten, early: &r.Earlier,
-		keptOut: &r.KeptOut, leased: &r.Leased, elsewhere: &r.Elsewhere} {
+	for k, groups := range map[kind]*[]Group{
+		stranger: &r.Strangers, untold: &r.Untold, forgotten: &r.Forgotten, early: &r.Earlier,
+		keptOut: &r.KeptOut, leased: &r.Leased, elsewhere: &r.Elsewhere,
+	} {
 		*groups = a.sorted(k)
 	}
 	return &r, nil

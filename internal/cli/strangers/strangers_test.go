@@ -65,7 +65,7 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	assert.Equal(t, 4, r.Wrong(), "also the ID that is not of the layout")
 	var b strings.Builder
 	r.Write(&b, 20)
-	for _, says := range []string{"1 of 6 IDs were issued by", "have issued: 3\n", "before them second (", "after them nobody has held it", "nobody held it, as far as",
+	for _, says := range []string{"1 of 6 IDs were issued by", "have issued: 3\n", "before them second (", "after them no process has held it", "no process held it, as far as",
 		"not judged: IDs before the first lease that the store knows: 1", "not judged: IDs of worker IDs that are kept out of the leases: 1", "WRONG: IDs that are not of the layout of the leases: 1"} {
 		assert.Contains(t, b.String(), says)
 	}
@@ -101,8 +101,8 @@ func TestWhoGoesOnAfterAReleaseIsFound(t *testing.T) {
 	assert.Equal(t, 1, Count(r.Strangers))
 }
 
-// An audit that goes on for long does not list a program again each time that the holder whose worker
-// ID it has renews its lease.
+// An audit that goes on for long does not list a program again each time that the holder whose
+// worker ID it has renews its lease.
 func TestStrangersOfALiveHolderAreOneGroup(t *testing.T) {
 	store := lease.File(t.TempDir())
 	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "one", Logger: slog.New(slog.DiscardHandler), Window: 300 * time.Millisecond})

@@ -13,23 +13,26 @@ func moment(t time.Time) string { return holding.Moment(t) }
 
 func who(h *lease.Holding) string { return holding.Who(h) }
 
-// Write writes a report for people, and at most so many groups of each kind.
+// Write writes a report for people, with at most most groups of each kind.
 func (r *Report) Write(out io.Writer, most int) {
 	fmt.Fprintf(out, "%d of %d IDs were issued by a holder of their worker ID\n", r.Held, r.IDs)
 	if n := Count(r.Strangers); n > 0 {
-		fmt.Fprintf(out, "\nWRONG: IDs that nobody with a lease can have issued: %d\n", n)
+		fmt.Fprintf(out, "\nWRONG: IDs that no process with a lease can have issued: %d\n", n)
 		for _, g := range r.Strangers[:min(len(r.Strangers), most)] {
-			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s, from %d to %d\n", g.Worker, g.seq(), g.IDs, moment(g.From.Time), moment(g.To.Time), g.First, g.Last)
+			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s, from %d to %d\n",
+				g.Worker, g.seq(), g.IDs, moment(g.From.Time), moment(g.To.Time), g.First, g.Last)
 			fmt.Fprintf(out, "    before them %s\n    after them %s\n", ended(g.Before), begun(g.After))
 		}
 		more(out, len(r.Strangers), most)
-		fmt.Fprintln(out, "  a program issues them without a lease: one with New and a number of its own, an old deployment, a copied machine.\n"+
-			"  If the store was restored from a backup, or lost writes in a failover, they may be of the time that it lost.")
+		fmt.Fprintln(out, "  A program issues them without a lease: one with New and a number of its own, an old deployment,\n"+
+			"  or a copied machine. If the store was restored from a backup, or lost writes in a failover, they may\n"+
+			"  be from the time that it lost.")
 	}
 	if n := Count(r.Leased); n > 0 {
-		fmt.Fprintf(out, "\nWRONG: IDs of worker IDs that are said to be kept out of the leases, and were leased: %d\n", n)
+		fmt.Fprintf(out, "\nWRONG: IDs of worker IDs that should be kept out of the leases, but were leased: %d\n", n)
 		for _, g := range r.Leased[:min(len(r.Leased), most)] {
-			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s; %s. IDs may repeat\n", g.Worker, g.seq(), g.IDs, moment(g.From.Time), moment(g.To.Time), ended(g.Before))
+			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s; %s. IDs may repeat\n",
+				g.Worker, g.seq(), g.IDs, moment(g.From.Time), moment(g.To.Time), ended(g.Before))
 		}
 		more(out, len(r.Leased), most)
 	}
@@ -55,10 +58,10 @@ func (r *Report) Write(out io.Writer, most int) {
 		more(out, len(of.groups), most)
 	}
 	if r.Passed > 0 {
-		fmt.Fprintf(out, "\npassed over: earlier IDs (--since): %d\n", r.Passed)
+		fmt.Fprintf(out, "\nskipped: earlier IDs (--since): %d\n", r.Passed)
 	}
 	for _, text := range r.Problems {
-		fmt.Fprintf(out, "\nnote: not all of the store can be read, and the IDs of these workers count as forgotten: %s\n", text)
+		fmt.Fprintf(out, "\nnote: parts of the store cannot be read, and the IDs of these workers count as forgotten: %s\n", text)
 	}
 }
 
@@ -77,14 +80,14 @@ func (g Group) seq() string {
 
 func ended(h *lease.Holding) string {
 	if h == nil {
-		return "nobody held it, as far as the store knows"
+		return "no process held it, as far as the store knows"
 	}
 	return fmt.Sprintf("%s held it, until %s", who(h), moment(h.To))
 }
 
 func begun(h *lease.Holding) string {
 	if h == nil {
-		return "nobody has held it"
+		return "no process has held it"
 	}
 	return fmt.Sprintf("%s held it, from %s", who(h), moment(h.From))
 }

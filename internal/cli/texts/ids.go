@@ -33,11 +33,11 @@ var forms = []form{
 	{"URL", parseURL},
 }
 
-// Reading is the IDs that texts are in one form.
+// Reading has the IDs of texts that were read in one form.
 type Reading struct {
 	Form    string         `json:"form"`
 	IDs     []snowflake.ID `json:"ids"`
-	Skipped []Skipped      `json:"skipped,omitempty"` // the texts that are not an ID in this form: fewer than half
+	Skipped []Skipped      `json:"skipped,omitempty"` // texts that do not fit the form: under half
 	Host    string         `json:"-"`                 // of the URLs, if they have the same host
 }
 
@@ -48,8 +48,8 @@ type Skipped struct {
 	Why  string `json:"why"`
 }
 
-// IDs returns the IDs of the texts, in each form that fits as many of them as any form does. If
-// that is not more than half, the error names the text that stopped the form which got furthest.
+// IDs returns the IDs of the texts, in each form that fits most of them. If no form fits more than
+// half, the error names the first text that does not fit the form which got furthest.
 func IDs(texts []string) ([]Reading, error) {
 	var all []Reading
 	at, cause := -1, error(nil)
@@ -59,15 +59,15 @@ func IDs(texts []string) ([]Reading, error) {
 		case len(all) > 0 && len(r.IDs) < len(all[0].IDs):
 		case 2*len(r.IDs) > len(texts) && (len(all) == 0 || len(r.IDs) > len(all[0].IDs)):
 			all = []Reading{r}
-		case 2*len(r.IDs) > len(texts) && all[0].Form != "decimal": // digits fit the other forms by accident
+		case 2*len(r.IDs) > len(texts) && all[0].Form != "decimal": // digits fit others by chance
 			all = append(all, r)
 		}
-		if err != nil && (n > at || n == at && isURL(texts[n])) { // of a URL, the last form knows most
+		if err != nil && (n > at || n == at && isURL(texts[n])) { // the last form is that of URLs
 			at, cause = n, err
 		}
 	}
 	if len(texts) == 0 {
-		return nil, fmt.Errorf("%w: there is no text", snowflake.ErrInvalidID)
+		return nil, fmt.Errorf("%w: there are no texts", snowflake.ErrInvalidID)
 	}
 	if len(all) == 0 {
 		return nil, explain(texts[at], cause)
@@ -75,7 +75,7 @@ func IDs(texts []string) ([]Reading, error) {
 	return all, nil
 }
 
-// read reads texts in a form. n and err are of the first text that the form does not fit.
+// read reads texts in a form. n is the index of the first text that does not fit, and err says why.
 func (f form) read(texts []string) (r Reading, n int, err error) {
 	r.Form, n = f.name, len(texts)
 	var kept []string
@@ -89,7 +89,7 @@ func (f form) read(texts []string) (r Reading, n int, err error) {
 		if n > i {
 			n, err = i, refused
 		}
-		if 2*len(r.Skipped) < len(texts) { // else nobody will ask
+		if 2*len(r.Skipped) < len(texts) { // otherwise the reading is discarded
 			r.Skipped = append(r.Skipped, Skipped{i, text, plainly(explain(text, refused))})
 		}
 	}
@@ -100,7 +100,7 @@ func (f form) read(texts []string) (r Reading, n int, err error) {
 }
 
 // Reader returns a function that reads texts in the form that fits most of a sample: decimal if no
-// form fits more than half. Its errors say what a text is instead.
+// form fits more than half. The errors of parse say what a text is instead of an ID.
 func Reader(sample []string) (name string, parse func(string) (snowflake.ID, error)) {
 	f := forms[0]
 	if all, err := IDs(sample); err == nil {
@@ -118,7 +118,7 @@ func Reader(sample []string) (name string, parse func(string) (snowflake.ID, err
 // plainly returns the text of an error without the prefix that all errors have.
 func plainly(err error) string { return strings.TrimPrefix(err.Error(), "snowflake: ") }
 
-// explain returns a better error than err, if it is known what a text is instead of an ID.
+// explain returns an error that says what a text is instead of an ID, or err if that is unknown.
 func explain(text string, err error) error {
 	if why := Inexact(text); why != "" {
 		return fmt.Errorf("%w: %.40q is %s; read it from its source again, as text", snowflake.ErrInvalidID, text, why)
@@ -127,7 +127,7 @@ func explain(text string, err error) error {
 		return fmt.Errorf("%w: %q is %s, which has more than 64 bits", snowflake.ErrInvalidID, text, other)
 	}
 	if looksOpaque(text) {
-		return fmt.Errorf("%w: %.8q... may be an opaque text: snowflake decode --key-file reads it", snowflake.ErrInvalidID, text)
+		return fmt.Errorf("%w: %.8q... may be an opaque text: use snowflake decode --key-file", snowflake.ErrInvalidID, text)
 	}
 	if v, bad := strconv.ParseInt(text, 10, 64); bad == nil && v < 0 {
 		return fmt.Errorf("%w: %d is negative, and no ID is", snowflake.ErrInvalidID, v)
@@ -135,8 +135,8 @@ func explain(text string, err error) error {
 	return err
 }
 
-// looksOpaque reports whether a text has the form of package opaque. In capitals, one in base 32 is
-// a ULID.
+// looksOpaque reports whether a text has the form of package opaque. In capitals, a text of 26
+// characters in base 32 is a ULID.
 func looksOpaque(s string) bool {
 	s = s[strings.LastIndexByte(s, '_')+1:]
 	return len(s) == 22 && only(s, base62) || len(s) == 26 && only(s, strings.ToLower(crockford))
@@ -147,16 +147,17 @@ const (
 	base62    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// shortest is how many characters an ID without leading zeros has at least, so that a word such as
-// abc is not taken for an ID. In base 58, an ID with fewer is below 58^6: of the default layout's
-// first ten seconds.
+// shortest is the least length of an ID without leading zeros, so that a word such as abc is not
+// taken for an ID. In base 58, a shorter ID is below 58^6, and so from the first ten seconds of the
+// default layout.
 const shortest = 7
 
-// parseLong58 reads base 58 of as many characters.
+// parseLong58 reads base 58 of shortest or more characters.
 func parseLong58(s string) (snowflake.ID, error) {
 	id, err := snowflake.ParseBase58(s)
 	if err == nil && len(s) < shortest {
-		err = fmt.Errorf("%w: %q is no decimal number, and has %d characters: an ID in base 58 has at least %d here", snowflake.ErrInvalidID, s, len(s), shortest)
+		err = fmt.Errorf("%w: %q is not a decimal number, and has %d characters: an ID in base 58 has at least %d here",
+			snowflake.ErrInvalidID, s, len(s), shortest)
 	}
 	return id, err
 }
@@ -165,7 +166,8 @@ func parseLong58(s string) (snowflake.ID, error) {
 func padded(parse func(string) (snowflake.ID, error), length int) func(string) (snowflake.ID, error) {
 	return func(s string) (snowflake.ID, error) {
 		if len(s) < shortest || len(s) >= length || s[0] == '0' {
-			return 0, fmt.Errorf("%w: %.32q is not %d to %d characters without leading zeros", snowflake.ErrInvalidID, s, shortest, length-1)
+			return 0, fmt.Errorf("%w: %.32q is not %d to %d characters without leading zeros",
+				snowflake.ErrInvalidID, s, shortest, length-1)
 		}
 		return parse(strings.Repeat("0", length-len(s)) + s)
 	}
@@ -173,7 +175,8 @@ func padded(parse func(string) (snowflake.ID, error), length int) func(string) (
 
 // parseHex reads hexadecimal digits: any number after 0x, or 16 alone.
 func parseHex(s string) (snowflake.ID, error) {
-	refused := fmt.Errorf("%w: %.32q is neither 0x and hexadecimal digits nor 16 of them, up to 7fffffffffffffff", snowflake.ErrInvalidID, s)
+	refused := fmt.Errorf("%w: %.32q is neither 0x and hexadecimal digits nor 16 of them, up to 7fffffffffffffff",
+		snowflake.ErrInvalidID, s)
 	digits, prefixed := strings.CutPrefix(strings.ToLower(s), "0x")
 	if !prefixed && len(s) != 16 {
 		return 0, refused
@@ -233,9 +236,9 @@ func siteOf(s string) string {
 
 // parseURL returns the ID in the path of a URL, or in a URN.
 func parseURL(s string) (snowflake.ID, error) {
-	refused := fmt.Errorf("%w: %.80q is no URL with an ID", snowflake.ErrInvalidID, s)
+	refused := fmt.Errorf("%w: %.80q is not a URL with an ID", snowflake.ErrInvalidID, s)
 	if account, ok := strings.CutPrefix(s, "at://"); ok {
-		s = "at://" + strings.ReplaceAll(account, ":", ".") // as in at://did:plc:abc: a host has no colons
+		s = "at://" + strings.ReplaceAll(account, ":", ".") // at://did:plc:abc: a host has no colons
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" && u.Scheme != "urn" {
@@ -244,7 +247,8 @@ func parseURL(s string) (snowflake.ID, error) {
 	best, site := snowflake.ID(-1), siteOf(s)
 	of := func(host string) bool { return site == host || strings.HasSuffix(site, "."+host) }
 	parts := strings.FieldsFunc(u.Path+u.Opaque, func(r rune) bool {
-		return strings.ContainsRune("/:,()", r) || r == '-' && of("linkedin.com") // posts/name_words-activity-5-abcd
+		// LinkedIn's are like posts/name_words-activity-5-abcd.
+		return strings.ContainsRune("/:,()", r) || r == '-' && of("linkedin.com")
 	})
 	for _, part := range parts {
 		id, err := snowflake.ParseID(part)
@@ -258,7 +262,8 @@ func parseURL(s string) (snowflake.ID, error) {
 			id, err = parseWeibo(part)
 		}
 		if err == nil {
-			best = max(best, id) // the other numbers of a path are small, or the IDs of what the ID is a part of
+			// Other numbers in a path are small, or are IDs of older things, such as the account.
+			best = max(best, id)
 		}
 	}
 	if best < 0 {
@@ -322,7 +327,8 @@ func foreign(s string) string {
 		return "an ID of muyo/sno, of 80 bits"
 	case len(s) == 24 && only(strings.ToLower(s), "0123456789abcdef"):
 		return "an ObjectID of MongoDB, of 96 bits"
-	case len(s) == 20 && only(s, "0123456789abcdefghijklmnopqrstuv") && !only(s, "0123456789"): // a number of 20 digits is more likely
+	case len(s) == 20 && only(s, "0123456789abcdefghijklmnopqrstuv") && !only(s, "0123456789"):
+		// 20 digits are more likely a number.
 		return "an ID of rs/xid, of 96 bits"
 	}
 	return ""

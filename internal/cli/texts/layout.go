@@ -1,4 +1,4 @@
-// Package texts reads what people write: layouts, epochs, times, and IDs in any form.
+// Package texts parses layouts, epochs, times, and IDs in any form, as users write them.
 package texts
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// Layout returns the layout of a text of snowflake.Layout.String, or of one that is shorter: of a
-// name such as twitter, or of the widths alone, such as 41/10/12. What differs may follow, in this
-// order: NAME@EPOCH,TICK,worker-last. If the layout is not valid, the error is Validate's.
+// Layout parses a layout: a text of snowflake.Layout.String, a name such as twitter, or only the
+// widths, such as 41/10/12. Other settings may follow, in this order: NAME@EPOCH,TICK,worker-last.
+// If the layout is not valid, the error is Validate's.
 func Layout(s string) (snowflake.Layout, error) {
 	name, changes, changed := strings.Cut(s, "@")
 	var l snowflake.Layout
@@ -35,7 +35,7 @@ func Layout(s string) (snowflake.Layout, error) {
 	return l, l.Validate()
 }
 
-// change reads what comes after the @.
+// change applies the settings after the @.
 func change(l *snowflake.Layout, changes []string) (err error) {
 	if l.Epoch, err = Epoch(changes[0]); err != nil {
 		return err
@@ -54,11 +54,11 @@ func change(l *snowflake.Layout, changes []string) (err error) {
 	return nil
 }
 
-// yearAlone is how people write a year, and how nobody writes the Unix milliseconds of an epoch.
+// yearAlone matches a year. As Unix milliseconds it would not be an epoch that is in use.
 var yearAlone = regexp.MustCompile(`^[0-9]{4}$`)
 
-// Epoch reads Unix milliseconds, or a time. It refuses a year alone, because an epoch in the first
-// ten seconds of 1970 is not what was meant, and can never be changed.
+// Epoch parses Unix milliseconds, or a time. It refuses a year alone, because nobody wants an epoch
+// in the first ten seconds of 1970, and an epoch can never be changed.
 func Epoch(s string) (snowflake.Epoch, error) {
 	if yearAlone.MatchString(s) {
 		return 0, fmt.Errorf("epoch %q is ambiguous: write the year as %s-01-01, or Unix milliseconds", s, s)
@@ -76,7 +76,7 @@ func Epoch(s string) (snowflake.Epoch, error) {
 	return snowflake.EpochAt(t), nil
 }
 
-// Time reads a time, in UTC if it has no zone.
+// Time parses a time, in UTC if it has no zone.
 func Time(s string) (time.Time, error) {
 	t, _, err := Span(s)
 	return t, err
@@ -105,5 +105,6 @@ func Span(s string) (t time.Time, length time.Duration, err error) {
 			return t, span.length, nil
 		}
 	}
-	return time.Time{}, 0, fmt.Errorf("cannot read the time %q: want one like 2026-01-31, 2026-01-31 15:04 (UTC) or 2026-01-31T15:04:05+01:00", s)
+	return time.Time{}, 0, fmt.Errorf("cannot read the time %q: want one like 2026-01-31, 2026-01-31 15:04 (UTC) "+
+		"or 2026-01-31T15:04:05+01:00", s)
 }

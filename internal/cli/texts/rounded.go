@@ -13,10 +13,10 @@ import (
 
 // Rounding says how many of some numbers were rounded, and by what.
 type Rounding struct {
-	By    string `json:"by"`    // what rounds so
+	By    string `json:"by"`    // what rounds in this way
 	Count int    `json:"count"` // how many look rounded
-	Of    int    `json:"of"`    // of how many that tell rounded from unrounded
-	Sure  bool   `json:"sure"`  // false: few numbers, which may look so by chance
+	Of    int    `json:"of"`    // how many would differ if they were not rounded
+	Sure  bool   `json:"sure"`  // false: there are few, which may look rounded by chance
 }
 
 // String returns a sentence without a point.
@@ -28,10 +28,10 @@ func (r Rounding) String() string {
 	return fmt.Sprintf("%d of %d numbers are %srounded: %s; read the IDs from their source again, as text", r.Count, r.Of, probably, r.By)
 }
 
-// Rounded reports whether IDs went through numbers that cannot hold them, and were rounded. It
-// knows three ways: to 15 decimal digits; to a float64, and written with as few digits as tell it
-// from other float64s; to a float64, and written in full. A rounded ID is another ID, or the ID of
-// nothing.
+// Rounded reports whether IDs were stored as numbers that cannot hold them, and so were rounded. It
+// detects three ways: to 15 decimal digits; to a float64 that is written with the fewest digits
+// that identify it; and to a float64 that is written in full. A rounded ID is another ID, or no ID
+// at all.
 //
 // IDs of a slow generator end in many zero bits, and IDs made of whole seconds also in zero digits.
 // Such IDs are no evidence: a float64 holds them.
@@ -69,7 +69,8 @@ func Rounded(ids iter.Seq[snowflake.ID]) (Rounding, bool) {
 		digits.rounded = 0 // too often, so the digits below may be the zeros of whole seconds
 	}
 	if 8*min(above[0], above[1]) < full.of {
-		full.rounded = 0 // the bit does not vary, so the bits below may be the zeros of a constant field
+		// The bit does not vary, so the bits below may be the zeros of a constant field.
+		full.rounded = 0
 	}
 	for _, r := range []rounding{digits, short, full} {
 		if surprise := r.surprise(); surprise > perhaps {
@@ -79,8 +80,8 @@ func Rounded(ids iter.Seq[snowflake.ID]) (Rounding, bool) {
 	return Rounding{}, false
 }
 
-// isShort reports whether an ID is what is printed of its float64, in as few digits as tell it from
-// others: 17 at most.
+// isShort reports whether an ID is its float64 written with the fewest digits that identify it,
+// which are at most 17.
 func isShort(id snowflake.ID) bool {
 	if id >= 1e17 && id%10 != 0 || id >= 1e18 && id%100 != 0 {
 		return false
@@ -101,7 +102,7 @@ const (
 type rounding struct {
 	by          string
 	rounded, of int
-	chance      float64 // the sum, over all, of the chance that a number which was not rounded looks so
+	chance      float64 // the sum of the chances that each number looks rounded although it is not
 }
 
 func (r *rounding) count(rounded bool, chance float64) {
@@ -112,8 +113,8 @@ func (r *rounding) count(rounded bool, chance float64) {
 	}
 }
 
-// surprise bounds the logarithm of how unlikely so many would be by accident: Chernoff's bound. It
-// returns 0 if less than half, or less than twice as many as by accident, look rounded.
+// surprise returns Chernoff's bound on the improbability, as a logarithm, that so many look rounded
+// by chance. It returns 0 if fewer than half, or fewer than twice as many as by chance, do.
 func (r *rounding) surprise() float64 {
 	n := float64(r.of)
 	share, p := float64(r.rounded)/n, r.chance/n
@@ -129,8 +130,8 @@ func (r *rounding) surprise() float64 {
 // inexact is a number of any digits that has an exponent, or a fraction of zeros.
 var inexact = regexp.MustCompile(`^([0-9]+)(?:[.,](0*)|(?:[.,]([0-9]*))?[eE]\+?[0-9]+)$`)
 
-// Inexact says what a text is if it is an ID that a program wrote as a number with an exponent or a
-// fraction, such as 1.2E+17 or 117919502066282496.0. Else it returns "".
+// Inexact describes a text that is an ID which a program wrote as a number with an exponent or a
+// fraction, such as 1.2E+17 or 117919502066282496.0. For other texts it returns "".
 func Inexact(s string) string {
 	m := inexact.FindStringSubmatch(s)
 	switch {

@@ -128,7 +128,7 @@ func TestIDsInOtherForms(t *testing.T) {
 	require.NoError(t, err)
 	for _, text := range []string{codec.Encode(id), codec.EncodeBase32(id), prefixed.Encode(id), prefixed.EncodeBase32(id)} {
 		_, err := IDs([]string{text})
-		assert.ErrorContains(t, err, "may be an opaque text: snowflake decode --key-file reads it")
+		assert.ErrorContains(t, err, "may be an opaque text: use snowflake decode --key-file")
 	}
 }
 
@@ -200,7 +200,7 @@ func TestIDsOfURLs(t *testing.T) {
 		"https://www.instagram.com/p/BsOGulcndj/", "https://x.com/9223372036854775808", "https://%zz/5"} {
 		_, err := IDs([]string{text})
 		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
-		assert.Equal(t, strings.Contains(text, "://"), strings.Contains(err.Error(), "is no URL with an ID"), err)
+		assert.Equal(t, strings.Contains(text, "://"), strings.Contains(err.Error(), "is not a URL with an ID"), err)
 	}
 	for text, want := range map[string]string{"urn:li:share:5": "urn:li", "at://did:plc:a/b/3jzfcijpj2z2a": "at://"} {
 		all, err := IDs([]string{text})
