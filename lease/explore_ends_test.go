@@ -27,6 +27,7 @@ func (w *world) ends() {
 	begun := w.now
 	s := *w.scope
 	s.faults, s.ids = 0, 1<<30
+	w.gone = false
 	w.scope = &s
 	w.tell("no fault happens any more, and all clocks are right")
 	for i := range w.procs {
@@ -42,7 +43,7 @@ func (w *world) ends() {
 	if bad == nil && len(w.issuing()) > 0 { // if nobody has a worker ID, the watermark rests
 		w.await("the watermark", w.now, w.behind(reader))
 	}
-	if holders := w.issuing(); len(holders) >= w.usable() {
+	if holders := w.issuing(); len(holders) > 0 && len(holders) >= w.usable() {
 		w.take(step{release, int8(holders[0]), 0})
 	}
 	var newcomer int8
@@ -64,6 +65,9 @@ func (w *world) ends() {
 // behind lets a reader read the watermark, and says by how much it is behind.
 func (w *world) behind(reader int8) func() string {
 	return func() string {
+		if w.spent[remove] > 0 { // nobody knows what the holder of a record stamps whose copy is gone, so it counts until it is removed
+			return ""
+		}
 		w.change(int(reader)).done = false
 		w.take(step{begin, reader, 0})
 		w.rest()
@@ -179,9 +183,12 @@ func (w *world) issuing() (all []int) {
 // usable is how many worker IDs can be used.
 func (w *world) usable() (n int) {
 	for worker := range w.workers {
-		if _, err := getRecord(w.line(), worker); err == nil {
+		if r, err := getRecord(w.line(), worker); err == nil && w.mayKeep(r) {
 			n++
 		}
+	}
+	if w.copies {
+		n = min(n, 1) // an owner has one
 	}
 	return n
 }
@@ -189,6 +196,9 @@ func (w *world) usable() (n int) {
 // joins adds a process.
 func (w *world) joins(views bool) int8 {
 	name := "newcomer"
+	if w.copies {
+		name = "A, the newcomer"
+	}
 	if views {
 		name = "the last reader"
 	}

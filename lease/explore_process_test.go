@@ -305,6 +305,9 @@ func (r *replay) ask(_ context.Context, q *query) error {
 			p.shared = w.now
 		}
 		r.notes(a)
+		if w.copies {
+			p.told(q, a)
+		}
 		q.entries = a.entries
 		return a.err
 	}
@@ -394,6 +397,7 @@ func (r *replay) copies() *Lease {
 	l := newLease(asks(r.ask), p.options)
 	r.lease, r.watch = l, &l.known.watch
 	if was := p.lease; was != nil {
+		r.copiesCopy(was)
 		l.known, l.log = was.known, was.log
 		l.lost = maps.Clone(was.lost)
 		l.err, l.loss, l.failing, l.cause, l.caused = was.err, was.loss, was.failing, was.cause, was.caused
@@ -420,7 +424,10 @@ func (r *replay) copies() *Lease {
 func (r *replay) lives() {
 	p, l := r.p, r.copies()
 	if p.lease == nil {
-		if p.err = l.again(r.ctx, l.obtain); p.err != nil || r.over {
+		if p.err = l.again(r.ctx, r.opensCopy); p.err == nil {
+			p.err = l.again(r.ctx, l.obtain)
+		}
+		if p.err != nil || r.over {
 			if r.over {
 				p.err = nil
 			}
@@ -478,6 +485,9 @@ func (r *replay) frees() {
 	l := newLease(asks(r.ask), r.p.options)
 	r.lease = l
 	r.looked = make(chan struct{})
+	if r.opensCopy(r.ctx) != nil {
+		return
+	}
 	if l.freeAll(r.ctx, slices.Clone(t.tried), r.looked); !r.over {
 		r.p.frees = false
 	}
@@ -573,6 +583,9 @@ func (p *process) sight(w *world) sight {
 func (w *world) options(name string) Options {
 	o := Options{Layout: w.layout(), Owner: name[:1], Window: tick * time.Duration(w.span()), Count: w.workers, MaxLeap: 1000 * time.Hour,
 		Clock: snowflake.ClockFunc(func() time.Time { return now.reading.own })}
+	if w.copies {
+		o.Reuse, o.LocalCopy = ReuseKeep, "copy"
+	}
 	o, err := o.withDefaults(0)
 	if err != nil {
 		panic(err)

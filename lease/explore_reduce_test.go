@@ -19,6 +19,7 @@ var reducible = []scope{
 	{name: "two", workers: 2, processes: 2, held: true, ticks: 2},
 	{name: "IDs", workers: 1, seqBits: 1, processes: 1, held: true, ticks: 1, ids: 2, releases: 1, faults: 1, sets: 1, by: 1},
 	{name: "reader", workers: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 1},
+	{name: "copy", workers: 1, processes: 2, held: true, clockless: true, copies: true, ticks: 1, faults: 1, outages: 1, crashes: 1},
 }
 
 // States that are taken for the same lead to the same states: each step from one of them is

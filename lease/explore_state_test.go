@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -57,6 +58,9 @@ func (t *text) add(other text) {
 }
 
 func (t *text) version(key, version string) {
+	if here, ok := strings.CutPrefix(version, fromHere); ok {
+		key, version = copyPrefix+key, here
+	}
 	n, err := strconv.Atoi(version)
 	if t.bool(err == nil); err == nil {
 		t.numbers = append(t.numbers, number{key: key, n: n})
@@ -83,7 +87,7 @@ func (t *text) value(key string, value []byte) {
 	of, ok := values[string(value)]
 	if !ok {
 		of.text = value
-		if worker, isRecord := workerOf(recordPrefix, key); isRecord {
+		if worker, isRecord := workerOf(recordPrefix, strings.TrimPrefix(key, copyPrefix)); isRecord {
 			if r, err := decodeRecord(worker, Entry{Version: "1", Value: value}); err == nil {
 				of.numbers = []number{{worker: worker, n: int(r.Saves)}}
 				r.Saves = 0
@@ -131,6 +135,7 @@ func (w *world) state() (reduced, exact [16]byte) {
 		w.left(forward, w.sets), w.left(lose, w.losses), w.left(garble, w.garbles), min(1, w.spent[lose]), w.spent[release]} {
 		t.int(n)
 	}
+	w.copyState(&t)
 	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
 		t.entry(w.entries[key])
 	}
@@ -255,6 +260,7 @@ func compare(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }
 func (t *text) lease(l *Lease) {
 	h := <-l.slot
 	l.slot <- h
+	t.localCopy(l)
 	t.print(h != nil, l.err != nil, l.loss != nil, l.wiped, l.last, l.inUse)
 	if h != nil {
 		t.record(h.own)
@@ -288,7 +294,7 @@ func (w *world) sights(t *text, p *process) {
 		switch _, isRecord := workerOf(recordPrefix, key); {
 		case !isRecord && key != silenceKey: // it is lost
 			t.print(s.version, ticks)
-		case w.entries[key].Version != s.version: // it counts from now on
+		case w.version(key, s.version) != s.version: // it counts from now on
 			t.int(-1)
 		default:
 			t.int(min(ticks, w.span()+1))
@@ -300,7 +306,7 @@ func (w *world) sights(t *text, p *process) {
 // silenced writes what the entry "silence" says of records that have not changed since.
 func (w *world) silenced(t *text, of map[string]unchanged) {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
-		if w.entries[key].Version == of[key].Version {
+		if w.version(key, of[key].Version) == of[key].Version {
 			t.print(key, min(int(of[key].Waited.For/tick), w.span()+1))
 		}
 	}

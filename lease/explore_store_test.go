@@ -30,7 +30,7 @@ func (w *world) calm(key string) bool {
 	switch {
 	case w.unordered:
 		return false
-	case strings.HasPrefix(key, ownerPrefix):
+	case strings.HasPrefix(key, ownerPrefix), key == identityKey:
 		return true
 	case key == doorKey:
 		return w.losses+w.garbles+w.readers == 0
@@ -46,13 +46,18 @@ func (w *world) calm(key string) bool {
 
 // make lets the store do what a process asks for.
 func (w *world) make(p *process, q query) (r reply) {
+	if w.gone {
+		return reply{err: errDown}
+	}
 	was := w.entries[q.key]
 	if r.err = w.serve(&q); r.err != nil || q.do != "put" {
 		r.entries = q.entries
 		return r
 	}
 	r.entries = q.entries
-	w.saves(p, &q, was)
+	if !w.copies { // the record in the local copy counts
+		w.saves(p, &q, was)
+	}
 	if q.saves() {
 		if w.now-p.heardOf > w.span() && p.lease != nil {
 			p.late = w.now

@@ -20,10 +20,11 @@ import (
 // continued.
 //
 // There are no goroutines and no timers. What a process does is a function of its lease at rest and
-// of what it hears. So a process that does something is that lease and the replies so far. To go on,
-// it begins anew with a copy of the lease, hears the replies again, and makes one more request. This
-// request gets an error, as all do that follow, so the process leaves by its path for errors, and
-// what it did since is thrown away (replay). The generator is made anew from what happened to it.
+// of what it hears. So a process that does something is that lease and the replies so far. To go
+// on, it begins anew with a copy of the lease, hears the replies again, and makes one more request.
+// This request gets an error, as all do that follow, so the process leaves by its path for errors,
+// and what it did since is thrown away (replay). The generator is made anew from what happened to
+// it.
 //
 // A state is the time, the entries, the requests under way, what was issued and, for each process,
 // its lease at rest, what happened to its generator, and what it has heard since.
@@ -35,14 +36,14 @@ import (
 //     after a watermark was returned, or after such a step of an earlier process: it would have the
 //     same effect there (mayMove).
 //   - A request is made at once if nobody in the scope changes its entry in a way that matters
-//     (calm): the entry of an owner, the marks and the entry "store" if no entries are lost, and the
-//     watermark if nobody reads it.
-//   - A process that searches and rests forgets what it has read, but for since when entries have not
-//     changed (search.wait).
-//   - The processes that have not begun are the same, so the first of them begins. If no process has
-//     begun, the worker IDs are the same, so the process looks at one of them first (lucks).
-//   - States that differ only in how often something was saved, and in times that no function reads,
-//     are the same (world.state).
+//     (calm): the entry of an owner, the marks and the entry "store" if no entries are lost, and
+//     the watermark if nobody reads it.
+//   - A process that searches and rests forgets what it has read, but for since when entries have
+//     not changed (search.wait).
+//   - The processes that have not begun are the same, so the first of them begins. If no process
+//     has begun, the worker IDs are the same, so the process looks at one of them first (lucks).
+//   - States that differ only in how often something was saved, and in times that no function
+//     reads, are the same (world.state).
 //
 // explore_reduce_test.go compares small scopes with worlds in which nothing is left out.
 //
@@ -53,9 +54,10 @@ import (
 // least; no request has a time-out; and the number of ticks, faults, processes and IDs is small.
 //
 // explore_world_test.go has the steps, explore_process_test.go the processes,
-// explore_generator_test.go their generators, explore_store_test.go the store,
-// explore_checks_test.go the invariants, explore_ends_test.go how each story ends if no fault
-// happens any more, explore_state_test.go the states, and explore_atlas_test.go the search.
+// explore_generator_test.go their generators, explore_store_test.go the store, explore_copy_test.go
+// the local copy, explore_checks_test.go the invariants, explore_ends_test.go how each story ends
+// if no fault happens any more, explore_state_test.go the states, and explore_atlas_test.go the
+// search.
 
 // tick is the unit of the layout, of the clocks' steps and of the windows.
 const tick = 20 * time.Second
@@ -70,6 +72,7 @@ type scope struct {
 	held      bool  // the first process has a worker ID when the story begins
 	ahead     int   // by how many ticks the clock of the first process is ahead then
 	clockless bool  // the store has no clock
+	copies    bool  // the processes have one owner, and one local copy
 	silence   bool  // requests for the entry "silence" are not made at once (calm)
 	window    int   // in ticks; 0 is 1
 	exact     bool  // states that differ are never taken for the same (reduced)
@@ -89,6 +92,9 @@ type scope struct {
 	losses  int  // of the entries
 	heals   bool // after the last tick, time passes until no window under a lost record is open
 	garbles int  // entries that can no longer be read
+	outages int  // of the store
+	removes int  // how often the local copy, or the record in it, is removed,
+	olders  int  // and how often the local copy is put back as it was when the story began
 	every   int  // of so many new states, one is gone on from without faults (world.ends); 0: none is
 }
 
@@ -101,7 +107,7 @@ func (s *scope) span() int { return max(1, s.window) }
 // more allows so many faults more, of each kind that the scope has.
 func (s *scope) more(n int) {
 	s.faults += n
-	for _, most := range []*int{&s.crashes, &s.pauses, &s.delays, &s.fails, &s.sets, &s.losses, &s.garbles} {
+	for _, most := range []*int{&s.crashes, &s.pauses, &s.delays, &s.fails, &s.sets, &s.losses, &s.garbles, &s.outages, &s.removes, &s.olders} {
 		if *most > 0 {
 			*most += n
 		}
@@ -117,7 +123,8 @@ func (s *scope) layout() snowflake.Layout {
 	return snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: tick, TimeBits: 40, WorkerBits: bits, ClockSeqBits: s.seqBits, SequenceBits: 4}
 }
 
-// scopes are what go run ./internal/lab/proof explores, the largest first. The ordinary test explores the first states of each.
+// scopes are what go run ./internal/lab/proof explores, the largest first. The ordinary test
+// explores the first states of each.
 var scopes = []scope{
 	{name: "everything", workers: 2, seqBits: 1, processes: 2, held: true, ticks: 2, faults: 1, crashes: 1, pauses: 1, delays: 1, fails: 1, sets: 1, by: 2, losses: 1},
 	{name: "ahead", workers: 1, processes: 1, readers: 1, held: true, ahead: 2, ticks: 2, ids: 1, faults: 1, sets: 1, by: 3},
@@ -143,6 +150,9 @@ var scopes = []scope{
 	{name: "readers", workers: 1, processes: 2, readers: 2, held: true, ids: 1, faults: 1, sets: 1, by: 1},
 	{name: "clockless", workers: 1, processes: 2, held: true, clockless: true, ticks: 3, faults: 1, crashes: 1, fails: 1},
 	{name: "silence", workers: 1, processes: 2, held: true, clockless: true, silence: true, ticks: 3, faults: 1, crashes: 1},
+	{name: "copy", workers: 1, processes: 2, held: true, clockless: true, copies: true, ticks: 2, ids: 1, faults: 2, outages: 1, crashes: 1},
+	{name: "older", workers: 1, processes: 2, held: true, clockless: true, copies: true, ticks: 2, ids: 1, faults: 2, crashes: 1, olders: 1},
+	{name: "removed", workers: 2, processes: 1, held: true, clockless: true, copies: true, ticks: 3, ids: 1, faults: 2, outages: 1, removes: 1},
 	{name: "floor", workers: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 1, faults: 1, sets: 1, by: 1},
 }
 
@@ -153,8 +163,8 @@ var (
 	moreFaults = flag.Int("more-faults", 0, "by how many faults, of each kind that a scope has, TestEveryInterleaving enlarges it")
 )
 
-// goneOn is how many new states there are for each that TestEveryInterleaving goes on from without faults. All that can
-// happen is still told, and it takes a fifth longer.
+// goneOn is how many new states there are for each that TestEveryInterleaving goes on from without
+// faults. All that can happen is still told, and it takes a fifth longer.
 const goneOn = 64
 
 // oneStepAtATime skips a test without goroutines, if the race detector would only slow it down

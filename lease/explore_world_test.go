@@ -30,6 +30,9 @@ const (
 	lose   // the store loses entries
 	pause  // a process is stopped before it reads
 	garble // a record cannot be read any more
+	outage // the store goes away, or comes back
+	remove // the local copy is removed, or the record in it
+	older  // the local copy is put back as it was
 	kinds
 )
 
@@ -55,6 +58,8 @@ type world struct {
 	faulty   int
 	ids      map[snowflake.ID]string // and who issued them
 	mark     snowflake.ID            // the watermark
+	gone     bool                    // the store is away
+	backup   map[string]Entry        // of the local copy
 	broken   string
 	words    *[]string // the story, if it is told
 }
@@ -132,10 +137,10 @@ func (w *world) choices() (all []step) {
 				continue
 			}
 			add(answer, i, n)
-			if mayFault(delay, w.delays) {
+			if mayFault(delay, w.delays) && !w.gone {
 				add(delay, i, n)
 			}
-			if mayFault(fail, w.fails) {
+			if mayFault(fail, w.fails) && !w.gone {
 				add(fail, i, n)
 			}
 		}
@@ -166,9 +171,12 @@ func (w *world) choices() (all []step) {
 			add(backward, i, 0)
 		}
 	}
-	for n := range w.late {
-		add(arrive, 0, n)
+	if !w.gone {
+		for n := range w.late {
+			add(arrive, 0, n)
+		}
 	}
+	all = append(all, w.copySteps(mayFault)...)
 	if w.now < w.ticks {
 		add(pass, 0, 1)
 	} else if w.heals && w.spent[lose] > 0 && w.now < w.ticks+w.healed() {
@@ -208,25 +216,28 @@ func (w *world) lucks(p *process) int {
 }
 
 // mayMove reports whether process i may make a step that no other process notices. Such a step
-// could as well have come earlier: directly after the process moved last, or after time passed.
-func (w *world) mayMove(i int) bool { return i == w.mover || i >= w.order || w.unordered }
+// could as well have come earlier: directly after the process moved last, or after time passed. If
+// there is a local copy, others may notice it.
+func (w *world) mayMove(i int) bool { return i == w.mover || i >= w.order || w.unordered || w.copies }
 
 // take makes one step.
 func (w *world) take(s step) {
 	i, n := int(s.p), int(s.n)
 	p := w.procs[i]
 	switch s.kind {
-	case lose, pass, garble, arrive:
+	case lose, pass, garble, arrive, outage, remove, older:
 	default:
 		p = w.change(i)
 	}
 	switch s.kind {
-	case delay, fail, crash, forward, backward, lose, pause, garble:
+	case delay, fail, crash, forward, backward, lose, pause, garble, remove, older:
 		w.faulty++
+	case outage:
+		w.faulty += 1 - n
 	}
 	rest := p.atRest() && !p.sees.doubt
 	switch {
-	case s.kind == pass || s.kind == begin || s.kind == lose || s.kind == garble || s.kind == arrive:
+	case s.kind == pass || s.kind == begin || s.kind == lose || s.kind >= garble || s.kind == arrive:
 		w.order, w.mover = 0, i
 	case s.kind == issue || s.kind >= crash && s.kind <= backward || (s.kind == wake || s.kind == release) && rest:
 		w.order, w.mover = i, i
@@ -320,6 +331,11 @@ func (w *world) take(s step) {
 		key := w.garbled()[n]
 		w.stores(&query{do: "put", key: key, value: []byte("?")})
 		w.tell("%s cannot be read any more", key)
+	case outage:
+		w.gone = n == 0
+		w.tell("the store %s", map[bool]string{true: "goes away", false: "is back"}[w.gone])
+	case remove, older:
+		w.changesCopy(s)
 	}
 	if len(w.late) > 0 {
 		w.late = slices.DeleteFunc(slices.Clone(w.late), w.stale)
@@ -380,6 +396,9 @@ func newWorld(s *scope) *world {
 		name := fmt.Sprint("reader ", i-s.processes+1)
 		if i < s.processes {
 			name = []string{"A", "B", "A'", "B'"}[i]
+			if s.copies {
+				name = "A" + strings.Repeat("'", i)
+			}
 		}
 		w.procs = append(w.procs, w.newProcess(name, i >= s.processes))
 	}
@@ -389,7 +408,7 @@ func newWorld(s *scope) *world {
 		for w.procs[0].gen == nil {
 			w.take(step{answer, 0, 0})
 		}
-		w.order = 0
+		w.order, w.backup = 0, w.copied()
 	}
 	return w
 }

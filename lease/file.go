@@ -80,7 +80,9 @@ const (
 	maxBackoff = 64 * time.Millisecond
 )
 
-func (s *fileStore) path(key string) string { return filepath.Join(s.dir, filepath.FromSlash(key)) }
+func (s *fileStore) path(key string) string { return entryPath(s.dir, key) }
+
+func entryPath(dir, key string) string { return filepath.Join(dir, filepath.FromSlash(key)) }
 
 // run runs an operation on the directory.
 func run[T any](ctx context.Context, s *fileStore, key string, f func(*disk.Operation) (T, error)) (result T, err error) {

@@ -31,8 +31,9 @@ import (
 // saved as wanted again first. Each save here names the version that it was made from, so of
 // two processes that take a worker ID only one makes the third save.
 type localCopy struct {
-	Store // the shared store
-	local *fileStore
+	Store        // the shared store
+	local Store  // the directory,
+	dir   string // which is here
 	owner string
 
 	patience time.Duration         // with the shared store
@@ -54,13 +55,17 @@ const (
 // withLocalCopy returns s with copies, and adds the directory's identity to the owner's
 // name.
 func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.patience())
-	defer cancel()
 	local := newFileStore(o.LocalCopy, hostDisk)
 	local.copy = true
 	if o.disk != nil {
 		local.disk = disk.New(o.disk)
 	}
+	return newLocalCopy(ctx, s, local, o)
+}
+
+func newLocalCopy(ctx context.Context, s, local Store, o *Options) (Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.patience())
+	defer cancel()
 	id, err := local.Get(ctx, identityKey)
 	if err == nil && id.Version == "" {
 		id, err = local.Put(ctx, identityKey, "", []byte(randomText()))
@@ -75,7 +80,7 @@ func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &localCopy{Store: s, local: local, owner: o.Owner + " @" + string(id.Value), patience: o.patience(), turn: make(chan struct{}, 1), there: map[string]Entry{}}
+	c := &localCopy{Store: s, local: local, dir: o.LocalCopy, owner: o.Owner + " @" + string(id.Value), patience: o.patience(), turn: make(chan struct{}, 1), there: map[string]Entry{}}
 	c.turn <- struct{}{}
 	all, err := local.List(ctx, recordPrefix)
 	if err != nil {
@@ -108,7 +113,7 @@ func ask[T any](ctx context.Context, c *localCopy, request func(context.Context)
 		answer, err = request(ctx)
 		return answer, false, err
 	}
-	if c.away.Load() != nil && time.Since(c.asked) < c.patience/6 {
+	if c.away.Load() != nil && timeSince(c.asked) < c.patience/6 {
 		return answer, true, nil
 	}
 	patience := c.patience
@@ -129,7 +134,7 @@ func ask[T any](ctx context.Context, c *localCopy, request func(context.Context)
 		why := err
 		c.away.Store(&why)
 	}
-	c.asked = time.Now()
+	c.asked = timeNow()
 	return answer, true, nil
 }
 
@@ -311,7 +316,7 @@ func (c *localCopy) put(ctx context.Context, worker int, old string, value []byt
 	}
 	switch {
 	case wasHere && !held:
-		return here, &FileError{Path: c.local.path(key), Err: fmt.Errorf("%w: the copy is gone", ErrLost)}
+		return here, &FileError{Path: entryPath(c.dir, key), Err: fmt.Errorf("%w: the copy is gone", ErrLost)}
 	case held && keeps:
 		if here, err = c.local.Put(ctx, key, version, value); err != nil {
 			return here, err
