@@ -9,30 +9,30 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// This file is the protocol: functions from a record, and from what was observed, to the
-// record to save. They have no store, lock, clock or context. They stand in the order of
-// the proof in the package's documentation, which names them.
+// This file is the protocol: functions that take a record and observations, and return the record
+// to save. They use no store, lock, clock or context. They stand in the order of the proof in the
+// package's documentation, which names them.
 
-// window is what may be stamped.
+// window has the times that may be stamped.
 type window struct {
 	seq      int
 	from, to time.Time
-	before   time.Time // the stored bound from before: not after from
-	above    time.Time // where the watermark was when the window was saved: nothing is stamped before
+	before   time.Time // the stored bound of the previous holder; not after from
+	above    time.Time // the watermark when the window was saved: nothing is stamped before it
 }
 
 // begin returns the first instant that may be stamped.
 func (w window) begin() time.Time { return later(w.from, w.above) }
 
-// judge says what a record that was found in the store means to a holder. own is the
-// holder's record as last known to be saved, w its window, and tried are the records of
-// saves whose results are not known.
+// judge decides whether a record that was found in the store is the holder's. own is the holder's
+// record as last known to be saved, w its window, and tried are the records of saves whose results
+// are not known.
 //
-// If found is the holder's, judge returns the record to go on from. It has the bounds of
-// both, in case the store lost the latest saves. If the holder's record was lost, or an
-// earlier holder put its record back in its place, the error matches errGone, and the holder
-// may replace found by own. Otherwise the error matches ErrLost; it is an *overlap if the
-// other holder's window may overlap w.
+// If found is the holder's, judge returns the record from which the holder continues. It has the
+// bounds of both, in case the store lost the latest saves. If the holder's record was lost, or an
+// earlier holder put back its own in its place, the error matches errGone, and the holder may
+// replace found by own. Otherwise the error matches ErrLost; it is an *overlap if the other
+// holder's window may overlap w.
 func judge(own record, w window, tried []record, found record) (record, error) {
 	if found.Token == own.Token &&
 		(found.Saves <= own.Saves || slices.ContainsFunc(tried, found.same)) {
@@ -43,7 +43,8 @@ func judge(own record, w window, tried []record, found record) (record, error) {
 	if found.version == "" || found.State == StateLost || resurrected(own, found) {
 		return found, fmt.Errorf("%w: the record of worker %d is gone", errGone, own.Worker)
 	}
-	lost := fmt.Errorf("%w: worker %d went to another holder, %s, at %s", ErrLost, own.Worker, found.held().who(), formatTime(found.From))
+	lost := fmt.Errorf("%w: worker %d went to another holder, %s, at %s",
+		ErrLost, own.Worker, found.held().who(), formatTime(found.From))
 	for _, h := range append(found.Ended, found.holding()) {
 		if h.Token != own.Token && h.ClockSeq == w.seq && h.From.Before(w.to) && h.To.After(w.from) {
 			return found, &overlap{lost, later(w.from, h.From), w.to}
@@ -66,8 +67,8 @@ type overlap struct {
 
 func (o *overlap) Unwrap() error { return o.error }
 
-// resurrected reports whether found is the record of an earlier holder than own's, who has
-// put it back since and has not moved its bound.
+// resurrected reports whether found is the record of a holder before own's, which has put it back
+// since, and has not moved its bound.
 func resurrected(own, found record) bool {
 	is := false
 	for _, h := range own.Ended {
@@ -78,10 +79,10 @@ func resurrected(own, found record) bool {
 	return is
 }
 
-// start returns the clock sequence with which a new holder whose clock reads now can go on
-// soonest, and the time from which it may. It prefers, among the sequences with bounds that
-// have passed, the one with the latest bound; then a sequence that was never used; then the
-// one with the earliest bound.
+// start returns the clock sequence with which a new holder whose clock reads now can issue IDs
+// soonest, and the time from which it may. Among the sequences whose bounds have passed, it takes
+// the one with the latest bound; if there is none, a sequence that was never used; if there is
+// none, the one with the earliest bound.
 func (r record) start(now time.Time) (seq int, from time.Time) {
 	passed, unused, first := -1, -1, 0
 	for i := range 1 << r.Layout.ClockSeqBits {
@@ -109,10 +110,10 @@ func (r record) start(now time.Time) (seq int, from time.Time) {
 	return seq, r.bound(seq)
 }
 
-// take returns the record with which a new holder takes the worker ID of r from the bound
-// of w on. id has the holder's Token, Owner, Host, PID, Reuse, Window, Store, Copy and Least. The
-// bound is at most a window ahead of the clock, as a wiped store's wait supposes, also if w
-// begins later: then renewals move it before w begins.
+// take returns the record with which a new holder takes the worker ID of r from the bound of w on.
+// id has the holder's Token, Owner, Host, PID, Reuse, Window, Store, Copy and Least. The bound is
+// at most a window ahead of the clock, as the wait after a loss of all entries requires. If w
+// begins later, renewals move the bound before w begins.
 func (r record) take(w window, id record, c clocks) record {
 	next := r
 	if next.Prior = r.Prior.still(c); r.State == StateHeld {
@@ -130,9 +131,8 @@ func (r record) extend(w window, bound time.Time) record {
 	return r.withWindow(w, later(r.bound(w.seq), bound))
 }
 
-// release returns the record with which a holder whose generator has stopped gives its
-// worker ID back. The generator stamped nothing from next on, under any worker ID. unit is
-// the layout's tick.
+// release returns the record with which a holder whose generator has stopped releases its worker
+// ID. The generator stamped nothing from next on, under any worker ID. unit is the layout's tick.
 func (r record) release(w window, next time.Time, state State, unit time.Duration) record {
 	if !next.After(w.from) {
 		next = w.before // nothing was stamped
@@ -147,20 +147,21 @@ func (r record) release(w window, next time.Time, state State, unit time.Duratio
 	if next.Before(bound.Add(unit)) {
 		bound = next
 	}
-	return r.withWindow(w, bound) // also if r has a change to another clock sequence that was given up
+	// Not withBound: r may have a change to another clock sequence that was given up.
+	return r.withWindow(w, bound)
 }
 
-// undo returns the record that gives back a worker ID which was taken from before and never
-// stamped. r is the record as it was saved when it was taken, or by a renewal since.
+// undo returns the record that releases a worker ID which was taken, but never stamped. before is
+// the record from which it was taken, and r the record as it was saved then, or by a renewal since.
 func (r record) undo(before record, w window) record {
 	r.State, r.Owner, r.Reuse = StateFree, before.Owner, before.Reuse
 	return r.withBound(w.seq, w.before)
 }
 
-// restorable reports whether a holder whose record was lost may put it back. since is how
-// long ago it was last saved, by every clock that can tell. Until a window has passed,
-// nobody took the holder for dead. The bound stays as it is, so that a later holder, if
-// there is one after all, finds the record out before the bound moves.
+// restorable reports whether a holder whose record was lost may put it back. since is how long ago
+// it was last saved, by every clock that can tell. Until a window has passed, no process takes the
+// holder for dead. The bound stays as it is, so that a later holder, if there is one after all,
+// detects the old record before its bound moves.
 func (r record) restorable(w window, now time.Time, since time.Duration) bool {
 	return now.Before(w.to) && since < r.Window
 }
@@ -176,17 +177,17 @@ type chunks struct {
 }
 
 // succeed returns r, which replaces old, with the history. If r begins another holding, the holding
-// of old has ended. If it was given back unused, it is not in the history, not even as it was in an
-// earlier save. Nor is a holding that goes on again. If the record then has too many ended
-// holdings, they move to the entry old.Chunks.Next, which has to be stored before r is: whoever
-// replaces old stores the same there, so it does not matter whose r it is that replaces old.
+// of old has ended. If that was released unused, it is not in the history, not even as it was in an
+// earlier save. Nor is a holding that r continues. If the record then has too many ended holdings,
+// they move to the entry old.Chunks.Next, which must be stored before r: every process that
+// replaces old stores the same there, so it does not matter which one succeeds.
 func (r record) succeed(old record, forget time.Time) (next record, chunk []Holding) {
 	r.Saves, r.Ended, r.Chunks = max(r.Saves, old.Saves)+1, old.Ended, old.Chunks
 	ended := old.holding()
 	if old.Token == "" || ended.same(r.holding()) {
 		return r, nil
 	}
-	again := r.holding() // of a clock sequence, if the change to another one was given up
+	again := r.holding() // in the history if a change to another clock sequence was given up
 	all := slices.DeleteFunc(slices.Clone(old.Ended), func(h Holding) bool { return h.same(ended) || h.same(again) })
 	if ended.From.Before(ended.To) {
 		if len(all) >= embedded { // and so again is not among them
@@ -202,24 +203,23 @@ func (r record) succeed(old record, forget time.Time) (next record, chunk []Hold
 	return r, chunk
 }
 
-// A store that lost all of its entries, and a record that was lost alone, are not used until
-// every window has ended that may be open under the lost records. Nobody can extend such a
-// window, since every save names a version that is gone.
+// If a store lost all of its entries, or one record, it is not used until every window that may be
+// open under the lost records has ended. No holder can extend such a window, because every save
+// names a version that is gone.
 
-// MaxWindow is the longest Options.Window, or three ticks of the layout if that is more.
-// It is why newcomers know how long they have to wait after a store lost its records.
+// MaxWindow is the longest Options.Window, unless three ticks of the layout are longer. Because of
+// it, newcomers know how long they have to wait after a store lost its records.
 const MaxWindow = 2 * time.Minute
 
 func maxWindow(unit time.Duration) time.Duration {
 	return max(MaxWindow, 3*min(unit, time.Duration(1<<60)))
 }
 
-// skew is by how much the clocks of a fleet, and of the engine, may differ without harm
+// skew is the greatest difference between the clocks of a fleet and the engine that does no harm
 // after records were lost.
 const skew = time.Minute
 
-// healing is for how long a record must be known to be lost until nobody can stamp under it
-// any more.
+// healing returns how long a record must be known to be lost before no process can stamp under it.
 func healing(unit time.Duration) time.Duration { return maxWindow(unit) + skew }
 
 // door is the store's entry about itself. It is made first, so a store without it is new or
@@ -228,17 +228,20 @@ type door struct {
 	Name   string           `json:"name"` // random
 	Layout snowflake.Layout `json:"layout"`
 	Open   bool             `json:"open"`            // worker IDs may be taken
-	Waited waited           `json:"waited,omitzero"` // how long the store is known to be without its entries
-	Marked bool             `json:"marked,omitzero"` // it has a watermark
-	Healed bool             `json:"healed,omitzero"` // it may have lost records: worker IDs without a record were perhaps used,
-	Floor  time.Time        `json:"floor,omitzero"`  // up to this time by the engine's clock
+	Waited waited           `json:"waited,omitzero"` // how long entries are known to be lost
+	Marked bool             `json:"marked,omitzero"` // the store has a watermark
+
+	// Healed says that the store may have lost records. Then worker IDs without a record may have
+	// been used up to Floor, by the engine's clock.
+	Healed bool      `json:"healed,omitzero"`
+	Floor  time.Time `json:"floor,omitzero"`
 
 	version string
 }
 
-// heal returns r for a new holder whose clock reads now. If r was never stored, or was made
-// before the store lost its entries, or in the very moment, later holders' records may have
-// been lost.
+// heal returns r for a new holder whose clock reads now. If r was never stored, or was made before
+// or while the store lost its entries, the records of later holders may have been lost. Then heal
+// raises the floor of r.
 func (d door) heal(r record, now time.Time) record {
 	if d.Healed && r.Store != d.Name {
 		r.Floor = later(r.Floor, later(d.Floor, now)).UTC()
@@ -251,10 +254,10 @@ func (d door) heal(r record, now time.Time) record {
 type clocks struct{ own, engine time.Time }
 
 // agree reports whether the clocks differ by no more than skew. If they differ by more, one of them
-// is wrong, and nothing that never falls is set from them.
+// is wrong, and no value that can never fall may be set from them.
 func (c clocks) agree() bool { return c.engine.IsZero() || c.engine.Sub(c.own).Abs() <= skew }
 
-// early returns the reading that is behind the other.
+// early returns the earlier reading.
 func (c clocks) early() time.Time {
 	if c.engine.IsZero() {
 		return c.own
@@ -262,15 +265,15 @@ func (c clocks) early() time.Time {
 	return earlier(c.own, c.engine)
 }
 
-// advance returns the door to save in place of a door that is not open, and how long it stays
-// closed. seen is how long a process has seen d unchanged. isNew says that the store is known to be
-// new.
+// advance returns the door to save in place of a door that is not open, and how much longer it
+// stays closed. seen is how long a process has seen d unchanged. isNew says that the store is known
+// to be new. whole is the length of the whole wait.
 func (d door) advance(seen time.Duration, m moment, c clocks, isNew bool, whole time.Duration) (next door, left time.Duration) {
 	switch {
 	case isNew:
 		d.Open = true
 		return d, 0
-	case d.Name == "": // it is lost, or cannot be read
+	case d.Name == "": // d is lost, or cannot be read
 		d.Waited = waited{}.more(0, m)
 		return d, whole
 	}
@@ -280,8 +283,9 @@ func (d door) advance(seen time.Duration, m moment, c clocks, isNew bool, whole 
 	return d, left
 }
 
-// missing returns the record of a worker ID whose record alone was lost. If left is 0, the worker ID
-// may be taken. seen is how long a process has seen r unchanged.
+// missing returns the record to save for a worker ID whose record alone was lost, and how much
+// longer the worker ID stays unused. seen is how long a process has seen r unchanged, and whole the
+// length of the whole wait.
 func (r record) missing(seen time.Duration, m moment, c clocks, whole time.Duration) (next record, left time.Duration) {
 	if r.Waited, left = r.Waited.until(whole, seen, m, c); left == 0 {
 		r.Floor = later(r.Floor, later(c.engine, c.own)).UTC()
@@ -290,13 +294,13 @@ func (r record) missing(seen time.Duration, m moment, c clocks, whole time.Durat
 }
 
 // prior is a span of times that earlier holders of a worker ID may still stamp, or commit, if they
-// were taken for dead and are not.
+// were taken for dead and are alive.
 type prior struct {
 	Least time.Time `json:"least"`
 	To    time.Time `json:"to"`
 }
 
-// still returns p unless it has ended by both clocks; then it returns no span.
+// still returns p or, if it has ended by both clocks, no span.
 func (p prior) still(c clocks) prior {
 	if c.early().Before(p.To) {
 		return p
@@ -304,7 +308,7 @@ func (p prior) still(c clocks) prior {
 	return prior{}
 }
 
-// and returns the span from the beginning of p and q, whichever is earlier, to the later end.
+// and returns the span from the earlier beginning of p and q to their later end.
 func (p prior) and(q prior) prior {
 	switch {
 	case q.To.IsZero():
@@ -315,11 +319,11 @@ func (p prior) and(q prior) prior {
 	return prior{q.Least.UTC(), q.To.UTC()}
 }
 
-// lowest returns the latest instant, up to most, before which no holder stamps anything any more,
-// and the record that keeps it back, nil if there is none. A holder that is dead, because it has not
-// renewed for a window, counts until its bounds have passed, and never again. A holder with a
-// LocalCopy is never dead, because it may go on without the store. If its layout has clock
-// sequences, nobody knows where it then stamps.
+// lowest returns the latest instant, up to most, before which no holder will stamp anything, and
+// the record that keeps it back, or nil. A holder that is dead, because it has not renewed for a
+// window, counts until its bounds have passed, and never again. A holder with a LocalCopy is never
+// dead, because it may continue without the store. If its layout has clock sequences, the store
+// does not tell which times it stamps then.
 func lowest(records []record, now, most time.Time, dead func(record) bool) (at time.Time, by *record) {
 	at = most
 	for i := range records {
@@ -344,8 +348,8 @@ func lowest(records []record, now, most time.Time, dead func(record) bool) (at t
 	return at, by
 }
 
-// latest returns the latest bound of the records: every ID that was issued under them is before
-// it. A lost record has no bound, and its Floor is the clock of whoever looks.
+// latest returns the latest bound of the records: all IDs that were issued under them are before
+// it. A lost record has no bound, and its Floor is the clock of the process that reads it.
 func latest(records []record) (bound time.Time) {
 	for _, r := range records {
 		if r.State != StateLost {
@@ -355,7 +359,7 @@ func latest(records []record) (bound time.Time) {
 	return bound
 }
 
-// floors returns the latest floor of a worker ID that is held.
+// floors returns the latest Least of the worker IDs that are held.
 func floors(records []record) (at time.Time) {
 	for _, r := range records {
 		if r.State == StateHeld {

@@ -14,18 +14,17 @@ import (
 // Whois returns who issued id, by the records and the history in s: the present holder of
 // id's worker ID, or an earlier one. No other holder can have issued it, because no two
 // holders have an instant of a worker ID and clock sequence in common. Whether the holder
-// really used this sequence number is not recorded. Whois decodes id with the layout of the
+// actually used this sequence number is not recorded. Whois decodes id with the layout of the
 // store.
 //
-// If nobody can have issued id, the error matches [ErrNeverIssued]. If id's issuer may have
-// been dropped from the history (see Options.History) or lost, the error matches
-// [ErrForgotten]. Other errors match ErrBadRecord or are the store's.
+// If no holder can have issued id, the error matches [ErrNeverIssued]. If id's issuer may have been
+// dropped from the history (see Options.History) or lost, the error matches [ErrForgotten]. Other
+// errors match ErrBadRecord or are the store's.
 //
-// A holder with Options.LocalCopy goes on while the store is away, and reports to the store
-// later: when the store answers again or, if the holder has ended, when its owner acquires
-// a lease again. Until then, if the owner may have issued id, the error matches
-// [ErrUntold], and the Holding is the last one that the store knows: nobody but its Owner
-// can have issued id.
+// A holder with Options.LocalCopy continues while the store is away, and reports to the store
+// later: when the store answers again or, if the holder has ended, when its owner acquires a lease
+// again. Until then, if the owner may have issued id, the error matches [ErrUntold], and the
+// Holding is the last one that the store knows: only its Owner can have issued id.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	from := lineTo(ctx, s)
 	d, err := getDoor(from)
@@ -46,16 +45,17 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		}
 		h, err := whois(from, d, r, parts, id)
 		if errors.Is(err, ErrNeverIssued) {
-			if is, bad := getDoor(from); bad != nil || is.version != d.version { // entries were lost meanwhile
-				return Whois(ctx, s, id)
+			if is, bad := getDoor(from); bad != nil || is.version != d.version {
+				return Whois(ctx, s, id) // entries were lost meanwhile
 			}
 		}
 		if err == nil || !errors.Is(err, ErrForgotten) {
 			return h, err
 		}
-		if again, bad := getRecord(from, parts.Worker); bad != nil || again.Chunks == r.Chunks { // otherwise a chunk was dropped meanwhile
+		if again, bad := getRecord(from, parts.Worker); bad != nil || again.Chunks == r.Chunks {
 			return h, err
 		}
+		// A chunk was dropped meanwhile.
 	}
 }
 
@@ -139,23 +139,27 @@ const (
 	StateDead  State = "dead"  // its holder no longer renews, and has not released it
 	StateFree  State = "free"  // released
 	StateSpent State = "spent" // never given out again
-	StateLost  State = "lost"  // its record was lost: it is used again when every window of its holders must have ended
+	StateLost  State = "lost"  // its record was lost; unused until its holders' windows have ended
 )
 
 // Holder says who has a worker ID, or had it last.
 type Holder struct {
-	Worker   int              `json:"worker"`
-	ClockSeq int              `json:"clockSeq"`
-	State    State            `json:"state"`
-	Owner    string           `json:"owner"` // Options.Owner
-	Host     string           `json:"host"`  // where the holder runs
-	PID      int              `json:"pid"`
-	From     time.Time        `json:"from"`             // the holder's IDs have times from here on,
-	To       time.Time        `json:"to"`               // and before
-	Renewed  time.Time        `json:"renewed,omitzero"` // the last renewal, by the clock of the engine or, in a directory, of its host; zero if the engine has none
-	Window   time.Duration    `json:"windowNanos"`      // Options.Window
-	Reuse    Reuse            `json:"reuse"`            // who may have the worker ID next
-	Layout   snowflake.Layout `json:"layout"`
+	Worker   int       `json:"worker"`
+	ClockSeq int       `json:"clockSeq"`
+	State    State     `json:"state"`
+	Owner    string    `json:"owner"` // Options.Owner
+	Host     string    `json:"host"`  // where the holder runs
+	PID      int       `json:"pid"`
+	From     time.Time `json:"from"` // the holder's IDs have times from From on
+	To       time.Time `json:"to"`   // and before To
+
+	// Renewed is the time of the last renewal, by the clock of the engine or, in a directory, of
+	// its host. It is zero if the engine has none.
+	Renewed time.Time `json:"renewed,omitzero"`
+
+	Window time.Duration    `json:"windowNanos"` // Options.Window
+	Reuse  Reuse            `json:"reuse"`       // who may have the worker ID next
+	Layout snowflake.Layout `json:"layout"`
 }
 
 // held returns what users see of r.
@@ -183,11 +187,11 @@ func (h Holder) String() string {
 	return fmt.Sprintf("worker %d is held by %s until %s", h.Worker, by, to)
 }
 
-// Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A Holder's
-// State is StateDead if it no longer renews: by the engine's clock or, if the engine has no clock, by this
-// host's. If some records cannot be read, Holders returns the others, with an error that joins the
-// reasons. If newcomers wait because the store is new or has lost entries, the error matches
-// [ErrWiped], too.
+// Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A
+// Holder's State is StateDead if it no longer renews: by the engine's clock or, if the engine has
+// no clock, by this host's. If some records cannot be read, Holders returns the others, with an
+// error that joins the reasons. If newcomers wait because the store is new or has lost entries, the
+// error matches [ErrWiped], too.
 func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	from := lineTo(ctx, s)
 	found, bad, err := allRecords(from)

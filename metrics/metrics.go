@@ -14,7 +14,7 @@
 //	snowflake_ids_issued_total            IDs
 //	snowflake_waits_total                 sleeps, for the next tick or for the clock
 //	snowflake_wait_seconds_total          their time, summed over the calls
-//	snowflake_clock_backward_total        times that the clock had gone back and the policy was asked
+//	snowflake_clock_backward_total        how often the policy was asked about a step back
 //	snowflake_clock_sequence_bumps_total  changes of the clock sequence
 //	snowflake_rewinds_total               steps back to an earlier tick
 //	snowflake_borrowed_ticks_total        ticks entered ahead of the clock
@@ -25,32 +25,35 @@
 // A refused call has the label error, which is a field of [snowflake.Refused]: clock_backward,
 // lease_expired, time_exhausted, before_epoch, deadline, canceled or other.
 //
-// Of the lease, if there is one:
+// Of the lease, with [Options].Lease:
 //
-//	snowflake_lease_window_remaining_seconds        how long IDs go on if no renewal succeeds; negative after the window's end
-//	snowflake_lease_window_seconds                  how long IDs can go on after a renewal
+//	snowflake_lease_window_remaining_seconds        how long IDs continue without a renewal (1)
+//	snowflake_lease_window_seconds                  how long IDs continue after a renewal
 //	snowflake_lease_renewals_total                  renewals that succeeded
 //	snowflake_lease_failures_total                  renewals and replacements that failed
 //	snowflake_lease_replacements_total              lost worker IDs that were replaced
-//	snowflake_lease_clones_total                    times that the hypervisor told that the machine was cloned
-//	snowflake_lease_clone_guard                     1 if the hypervisor tells that, else 0
-//	snowflake_lease_clock_synchronized              1 if the kernel says that a time service sets the clock, else 0; on Linux only
-//	snowflake_lease_clock_max_error_seconds         how far the clock may be off, by the time service; on Linux only
+//	snowflake_lease_clones_total                    clones that the hypervisor reported
+//	snowflake_lease_clone_guard                     1 if the hypervisor reports clones, else 0
+//	snowflake_lease_clock_synchronized              1 if a time service sets the clock, else 0 (2)
+//	snowflake_lease_clock_max_error_seconds         the clock's greatest error (2)
 //	snowflake_lease_last_renewal_timestamp_seconds  when the last successful renewal began
 //	snowflake_lease_last_renewal_successful         1 if the last renewal succeeded, else 0
-//	snowflake_lease_store_away                      1 if renewals go to the local copy only, else 0
-//	snowflake_lease_store_unsafe_settings           settings with which the store's engine may lose what it acknowledged (Stats.Unsafe)
-//	snowflake_lease_restored_total                  how often the store had lost the record, and it was put back
-//	snowflake_lease_wait_seconds                    how much longer no worker ID is taken because the store lost its entries
-//	snowflake_lease_ended                           1 after Release, or after a loss with OnLoss: Stop, else 0
+//	snowflake_lease_store_away                      1 if renewals go only to the local copy, else 0
+//	snowflake_lease_store_unsafe_settings           settings with which the store may lose writes (3)
+//	snowflake_lease_restored_total                  how often a lost record was put back
+//	snowflake_lease_wait_seconds                    the rest of the wait after the store lost entries
+//	snowflake_lease_ended                           1 after Release, or a loss with OnLoss: Stop, else 0
+//
+//	(1) negative after the window's end
+//	(2) as the kernel reports it, on Linux only
+//	(3) that it has acknowledged: see Stats.Unsafe
 //
 // # Alerts and a dashboard
 //
 // rules/snowflake.yml has alerts, and rules/snowflaked.yml more for snowflaked; docs/operations.md
-// says what to do when one fires. dashboard.json is a dashboard for Grafana: Dashboards, New,
-// Import. promtool, of Debian's package prometheus, tests the alerts, as the head of
-// rules/snowflake.yml says, and checks the dashboard's queries; nobody has looked at the dashboard
-// in a Grafana.
+// says what to do when one fires. dashboard.json is a dashboard for Grafana: Dashboards, New, Import.
+// The tests check the alerts and the dashboard's queries with promtool, of Debian's package
+// prometheus, but no Grafana has shown the dashboard yet.
 package metrics
 
 import (
@@ -78,9 +81,9 @@ type Options struct {
 	// the alert on shared worker IDs fires. The label "error" is taken, by the refused calls.
 	Labels prometheus.Labels
 
-	// Clock is the clock that remaining times are counted from. nil: the lease's clock,
-	// or snowflake.SystemClock() if there is no lease. If you gave the generator a clock,
-	// set the same clock here.
+	// Clock is the clock from which remaining times are counted. If the generator has a clock of
+	// its own, set the same clock here. nil: the lease's clock, or snowflake.SystemClock() if there
+	// is no lease.
 	Clock snowflake.Clock
 }
 
@@ -95,7 +98,7 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// errorLabel says why calls were refused.
+// errorLabel is the label that says why calls were refused.
 const errorLabel = "error"
 
 // New returns a Collector of a generator and, with Options.Lease, of its lease. If gen

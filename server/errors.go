@@ -16,11 +16,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// fieldError says which field of a request cannot be answered, and why.
+// fieldError says which field of a request is invalid, and why.
 type fieldError struct {
 	field string
 	err   error
-	most  int64 // the most that the field may be; 0 if that is not what is wrong
+	most  int64 // the greatest value allowed, if the field is greater; otherwise 0
 }
 
 func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
@@ -30,12 +30,12 @@ func wrong(field, format string, args ...any) error {
 	return &fieldError{field: field, err: fmt.Errorf(format, args...)}
 }
 
-// tooMany refuses a number of a field that may be at most most.
+// tooMany returns the error of a field that is greater than most.
 func tooMany(field string, most int64, format string, args ...any) error {
 	return &fieldError{field, fmt.Errorf(format, args...), most}
 }
 
-// quotaError is how long it takes until the client's quota has the IDs.
+// quotaError says how long it takes until the client's quota allows the IDs.
 type quotaError time.Duration
 
 func (quotaError) Error() string {
@@ -68,12 +68,12 @@ var (
 	errInternal    = errors.New("the server has failed: its log says why")
 )
 
-// kinds has the codes of errors. The first kind that matches counts: an expired lease comes before
-// a deadline, because its cause may be a deadline of the store's.
+// kinds has the codes of errors. The first that matches applies: an expired lease comes before a
+// deadline, because its cause may be a deadline of the store.
 var kinds = []struct {
 	err  error
 	code connect.Code
-	told error // what the client is told instead of an error that may name users, databases, hosts or processes
+	told error // for the client, if the error may name users, databases, hosts or processes
 }{
 	{snowflake.ErrLeaseExpired, connect.CodeUnavailable, errUnavailable},
 	{snowflake.ErrClockBackward, connect.CodeUnavailable, errUnavailable},
@@ -91,8 +91,8 @@ var kinds = []struct {
 	{snowflake.ErrTimeExhausted, connect.CodeFailedPrecondition, snowflake.ErrTimeExhausted},
 }
 
-// tell returns the code of an error and what the client is told, and keeps for the log what the
-// client is not told.
+// tell returns the code of an error and the error for the client. If that hides the cause, it keeps
+// the cause for the log.
 func (q *request) tell(err error) (code connect.Code, told error) {
 	if errors.As(err, new(*fieldError)) {
 		return connect.CodeInvalidArgument, err
@@ -112,7 +112,7 @@ func (q *request) tell(err error) (code connect.Code, told error) {
 	return connect.CodeInternal, errInternal
 }
 
-// failed makes the error of a call, if it has one.
+// failed is fail, but returns nil if err is nil.
 func failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -120,7 +120,7 @@ func failed(ctx context.Context, err error) error {
 	return fail(ctx, err)
 }
 
-// fail makes the error of a call, and notes its code.
+// fail returns the error of a call for the client, and notes its code for the log.
 func fail(ctx context.Context, err error) *connect.Error {
 	q := of(ctx)
 	code, told := q.tell(err)
@@ -130,9 +130,14 @@ func fail(ctx context.Context, err error) *connect.Error {
 	case connect.CodeInvalidArgument:
 		var field *fieldError
 		errors.As(err, &field)
-		add(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.field, Description: field.err.Error()}}})
-		if field.most > 0 { // a client can do with less
-			add(e, &errdetails.ErrorInfo{Reason: "TOO_MANY", Domain: "snowflake", Metadata: map[string]string{"field": field.field, "max": fmt.Sprint(field.most)}})
+		add(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: field.field, Description: field.err.Error()},
+		}})
+		if field.most > 0 { // a client can ask again for fewer
+			add(e, &errdetails.ErrorInfo{
+				Reason: "TOO_MANY", Domain: "snowflake",
+				Metadata: map[string]string{"field": field.field, "max": fmt.Sprint(field.most)},
+			})
 		}
 	case connect.CodeUnavailable, connect.CodeResourceExhausted:
 		wait := retryAfter(err)
@@ -145,7 +150,7 @@ func fail(ctx context.Context, err error) *connect.Error {
 }
 
 func add(e *connect.Error, detail proto.Message) {
-	if d, err := connect.NewErrorDetail(detail); err == nil { // it fails only for a message that cannot be marshalled
+	if d, err := connect.NewErrorDetail(detail); err == nil { // it can always be marshalled
 		e.AddDetail(d)
 	}
 }

@@ -22,15 +22,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
-// reply is an answer of the HTTP half: an object for programs, and a text for people and shells who
-// ask for it.
+// reply is an answer to a plain HTTP request: an object for JSON, and a text for clients that prefer
+// text/plain.
 type reply struct {
 	text []byte
 	json any
 }
 
-// answer writes the reply in the form that the client prefers. It refuses parameters of the query
-// that are not known.
+// answer writes the reply in the form that the client prefers. It refuses unknown parameters of the
+// query.
 type answer struct {
 	to         func(r *http.Request) (reply, error)
 	parameters []string
@@ -51,7 +51,7 @@ func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// check refuses a query with a parameter that would be ignored.
+// check returns an error if a parameter of the query would be ignored.
 func (a answer) check(r *http.Request) error {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -71,7 +71,7 @@ func (a answer) check(r *http.Request) error {
 	return nil
 }
 
-// hint says what the client most likely means.
+// hint returns what the client most likely meant.
 func (a answer) hint(name string) string {
 	if name == "n" {
 		return "this path has no n: GET /ids?n=3 returns three IDs"
@@ -99,10 +99,10 @@ func write(w http.ResponseWriter, r *http.Request, status int, out reply) {
 	}
 	h["Content-Type"] = isJSON
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(out.json) // it fails if the client is gone
+	_ = json.NewEncoder(w).Encode(out.json) // fails only if the client is gone
 }
 
-// problem is the one form of an error in JSON.
+// problem is the form of all errors in JSON.
 type problem struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -125,7 +125,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	body.write(w, r, cmp.Or(statuses[e.Code()], http.StatusInternalServerError))
 }
 
-// refusals has the codes of the statuses that say what is wrong with a request as HTTP.
+// refusals has the codes of the statuses with which a request is refused as HTTP.
 var refusals = map[int]connect.Code{
 	http.StatusNotFound:              connect.CodeNotFound,
 	http.StatusMethodNotAllowed:      connect.CodeUnimplemented,
@@ -155,7 +155,7 @@ func (s *Server) getID(r *http.Request) (reply, error) {
 func (s *Server) getIDs(r *http.Request) (reply, error) {
 	text := r.URL.Query().Get("n")
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || strconv.FormatInt(n, 10) != text { // as in an ID, there is no + and no leading zero
+	if err != nil || strconv.FormatInt(n, 10) != text { // no + and no leading zeros, as in an ID
 		return reply{}, wrong("n", "%.32q is not a whole number such as 100: say how many IDs, as in /ids?n=100", text)
 	}
 	ids, err := s.issue(r.Context(), n)
@@ -174,7 +174,7 @@ func (s *Server) getIDs(r *http.Request) (reply, error) {
 func lines(ids []snowflake.ID) []byte {
 	b := make([]byte, 0, len(ids)*len("9223372036854775807\n"))
 	for _, id := range ids {
-		b, _ = id.AppendText(b) // it fails for a negative ID
+		b, _ = id.AppendText(b) // fails only for a negative ID
 		b = append(b, '\n')
 	}
 	return b

@@ -38,15 +38,16 @@ func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 	return ids, err
 }
 
-// atOnce refuses a number of IDs that no call may ask for, or none with this token.
+// atOnce returns an error if a call may not ask for n IDs, at all or with this token.
 func (s *Server) atOnce(ctx context.Context, field string, n int64) error {
 	if q := of(ctx).quota; q != nil && n > int64(q.Burst()) && n <= int64(s.o.MaxIDs) {
-		return tooMany(field, int64(q.Burst()), "%d is over the %d that the token's quota lets through at once: ask for fewer, or give the token another burst", n, q.Burst())
+		return tooMany(field, int64(q.Burst()), "%d is over the %d that the token's quota allows at once: "+
+			"ask for fewer, or give the token another burst", n, q.Burst())
 	}
 	return within(field, n, int64(s.o.MaxIDs))
 }
 
-// within refuses a number of a field that is not from 1 to most.
+// within returns an error if the number in a field is not from 1 to most.
 func within(field string, n, most int64) error {
 	switch {
 	case n > most:
@@ -57,7 +58,7 @@ func within(field string, n, most int64) error {
 	return nil
 }
 
-// numbers returns the IDs as they are sent.
+// numbers returns the IDs as the protocol's integers.
 func numbers(ids []snowflake.ID) []int64 {
 	to := make([]int64, len(ids))
 	for i, id := range ids {

@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// load is what is in flight, in all and of each client.
+// load counts what is in flight, in all and for each client.
 type load struct {
-	max, share int64 // the most in all, and of a client
+	max, share int64 // the limits in all, and for a client
 
 	mu  sync.Mutex
 	now int64
 	of  map[string]int64
 }
 
-// add takes room for n more of a client's, or gives room back if n is negative.
+// add takes room for n more of a client, or returns room if n is negative.
 func (l *load) add(client string, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,8 +38,8 @@ func (l *load) inFlight() float64 {
 	return float64(l.now)
 }
 
-// clientOf names who sends a request: an address, or a network of addresses that belong to one
-// host.
+// clientOf returns the client of a request: an IPv4 address, or a /64 network of IPv6, which belongs
+// to one host.
 func clientOf(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -47,11 +47,11 @@ func clientOf(r *http.Request) string {
 	}
 	addr := from.Addr().Unmap()
 	if addr.Is6() {
-		network, _ := addr.Prefix(64) // it fails for no address
+		network, _ := addr.Prefix(64) // never fails for IPv6
 		return network.String()
 	}
 	return addr.String()
 }
 
-// weight is what n IDs count beside the request that asks for them.
+// weight returns how much n IDs count, in addition to their request.
 func weight(n int64) int64 { return n / 1024 }

@@ -73,7 +73,8 @@ func newObserver(o Options, s *Server) (observer, error) {
 			return observer{}, fmt.Errorf("server: metrics: %w", err)
 		}
 	}
-	return observer{&rate.Sometimes{Interval: 10 * time.Second}, durations, clients, registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}, nil
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return observer{&rate.Sometimes{Interval: 10 * time.Second}, durations, clients, registry, handler}, nil
 }
 
 // follow registers the metrics of a generator and its lease.
@@ -134,13 +135,14 @@ func (s *Server) observe(r *http.Request, q *request) {
 	s.o.AccessLog.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// other is the name of what the server does not have.
+// other is the name of all methods and paths that the server does not have.
 const other = "other"
 
 // calls are the methods of the .proto.
 var calls = pb.File_snowflake_v1_snowflake_proto.Services().ByName("SnowflakeService").Methods()
 
-// method returns a name of few values for what was asked, and whether it is asked all the time.
+// method returns the name of a request for metrics and the log, one of a few, and whether it is one
+// that is made all the time.
 func method(r *http.Request) (name string, quiet bool) {
 	if call, ok := strings.CutPrefix(r.URL.Path, "/"+snowflakev1connect.SnowflakeServiceName+"/"); ok {
 		if calls.ByName(protoreflect.Name(call)) == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
-// layout returns the layout of a name or a spec. An empty text is the generator's.
+// layout parses the name or the spec of a layout. An empty text means the generator's.
 func (s *Server) layout(text string) (snowflake.Layout, error) {
 	if text == "" {
 		i, err := s.issues()
@@ -45,18 +45,18 @@ func sendable(l snowflake.Layout) error {
 // in headers.
 const longestLayout = 200
 
-// writable is whether a time has a text in JSON.
+// writable reports whether a time can be written in JSON.
 func writable(t time.Time) bool { return t.Year() >= 1 && t.Year() <= 9999 }
 
 // decoded is an ID that was read.
 type decoded struct {
 	id     snowflake.ID
-	form   string // how its text was read
+	form   string // the form of its text
 	layout snowflake.Layout
 	parts  snowflake.Parts
 }
 
-// read takes the ID of a text apart, in the first form that fits.
+// read reads and decodes an ID, in the first form that fits.
 func (s *Server) read(field, text, layout string) (decoded, error) {
 	readings, err := texts.IDs([]string{text})
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Server) read(field, text, layout string) (decoded, error) {
 	return s.decode(field, decoded{id: first.IDs[0], form: first.Form}, layout)
 }
 
-// decode takes d.id apart.
+// decode decodes d.id.
 func (s *Server) decode(field string, d decoded, layout string) (decoded, error) {
 	var err error
 	if d.layout, err = s.layout(layout); err != nil {

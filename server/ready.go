@@ -15,7 +15,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// getReady answers 200 if an ID could be issued now: it issues one, which is nobody's.
+// getReady answers 200 if an ID could be issued now: it issues one, and discards it.
 func (s *Server) getReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.whyNotReady(r.Context()); err != nil {
 		problem{Code: connect.CodeUnavailable.String(), Message: err.Error()}.write(w, r, http.StatusServiceUnavailable)
@@ -37,11 +37,11 @@ func (c checker) Check(ctx context.Context, r *grpchealth.CheckRequest) (*grpche
 	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
 }
 
-// readyTime is for how long /readyz waits for its ID. If others are served first for longer, the
-// server is busy, and ready.
+// readyTime bounds the wait of /readyz for its ID. If others are served first for longer, the server
+// is busy, and so it is ready.
 const readyTime = time.Second
 
-// whyNotReady returns what a client is told, or nil.
+// whyNotReady returns the error for a client, or nil if the server is ready.
 func (s *Server) whyNotReady(ctx context.Context) error {
 	err := s.try(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Server) whyNotReady(ctx context.Context) error {
 	return err
 }
 
-// try issues an ID, if the server is to issue IDs.
+// try issues an ID, unless the server is draining or has no generator yet.
 func (s *Server) try(ctx context.Context) error {
 	if s.draining.Load() {
 		return errDraining
@@ -71,7 +71,7 @@ func (s *Server) try(ctx context.Context) error {
 	return err
 }
 
-// leaseAway says why the lease lets no ID be issued, if it does not.
+// leaseAway returns an error if the lease does not allow an ID to be issued now.
 func (i *issuer) leaseAway() error {
 	if i.lease == nil {
 		return nil

@@ -11,16 +11,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// request is the context of a request, its answer, what it holds and what is known of it.
+// request is the context of a request, its ResponseWriter, the room that it takes, and what the log
+// will say of it.
 type request struct {
 	context.Context           // of net/http
 	until           time.Time // the context's end
 	once            sync.Once
-	timed           context.Context // with a timer; nil until somebody waits
+	timed           context.Context // with a timer; nil until Done is called
 
 	http.ResponseWriter
 	r        *http.Request
-	replaced bool // whether the body of the error is the server's, and not the handler's
+	replaced bool // whether the server has replaced the handler's body of an error
 	status   int
 	bytes    int64
 
@@ -31,7 +32,7 @@ type request struct {
 	token  Token
 	quota  *rate.Limiter // of the token; nil if there is none
 	code   string        // of the server's error; empty if there is none
-	cause  error         // what the log is told instead of the client; nil if there is nothing
+	cause  error         // for the log, if the client got another error
 }
 
 type requestKey struct{}
@@ -54,7 +55,7 @@ func (q *request) Deadline() (time.Time, bool) {
 	return q.until, true
 }
 
-// Done starts the timer. Most calls do not wait, and a timer would be a tenth of what they cost.
+// Done starts the timer. Most calls do not wait, and a timer would add a tenth to their cost.
 func (q *request) Done() <-chan struct{} {
 	q.once.Do(func() {
 		var stop context.CancelFunc
@@ -71,7 +72,7 @@ func (q *request) Err() error {
 	return context.DeadlineExceeded
 }
 
-// take takes room for n more, until the request ends.
+// take takes room for n more until the request ends.
 func (q *request) take(n int64) error {
 	err := q.load.add(q.client, n)
 	if err == nil {
@@ -80,25 +81,25 @@ func (q *request) take(n int64) error {
 	return err
 }
 
-// end gives the room back.
+// end returns the room.
 func (q *request) end() {
 	if q.taken > 0 {
-		_ = q.load.add(q.client, -q.taken) // to give back does not fail
+		_ = q.load.add(q.client, -q.taken) // returning room does not fail
 	}
 }
 
-// goOn gives a stream another while: to write the next answer, and to read no more.
+// goOn gives a stream another Timeout to write the next answer. It reads no more.
 func (q *request) goOn(while time.Duration) {
 	control := http.NewResponseController(q.ResponseWriter)
 	_ = control.SetReadDeadline(time.Time{}) // neither fails on the connections of net/http
 	_ = control.SetWriteDeadline(time.Now().Add(while))
 }
 
-// WriteHeader notes the status. The errors of net/http, of connect and of Home get the form that
-// all errors have.
+// WriteHeader notes the status. It gives the errors of net/http, of connect and of Home the form of
+// all errors.
 func (q *request) WriteHeader(status int) {
 	if status == http.StatusTooManyRequests && q.code == "" {
-		status = http.StatusRequestEntityTooLarge // connect has refused the size of a message
+		status = http.StatusRequestEntityTooLarge // connect refused a message for its size
 	}
 	first := q.status == 0
 	q.status = cmp.Or(q.status, status)
@@ -111,8 +112,8 @@ func (q *request) WriteHeader(status int) {
 	q.ResponseWriter.WriteHeader(status)
 }
 
-// foreign returns the message of an error that a handler of another package has not written as a
-// problem.
+// foreign returns the message of an error that a handler of another package wrote, unless it is a
+// problem already.
 func (q *request) foreign(status int) string {
 	switch status {
 	case http.StatusNotFound:

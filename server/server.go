@@ -4,14 +4,14 @@
 //	...
 //	err = s.HTTPServer("127.0.0.1:8080").ListenAndServe()
 //
-// One handler speaks gRPC, gRPC-Web, and the Connect protocol (JSON or protobuf by POST), with
-// the methods of proto/snowflake/v1/snowflake.proto. Beside them it answers what curl likes:
+// One handler speaks gRPC, gRPC-Web, and the Connect protocol (JSON or protobuf by POST), with the
+// methods of proto/snowflake/v1/snowflake.proto. It also answers plain HTTP requests:
 //
 //	GET /id            a new ID
 //	GET /ids?n=100     new IDs
-//	GET /decode/ID     the fields of an ID; ?layout=twitter for another layout than the generator's
+//	GET /decode/ID     the fields of an ID; ?layout=twitter for a layout not the generator's
 //	POST /identify     the layouts that the IDs of the body, one a line, most likely have
-//	GET /watermark     an ID that no ID issued from now on is at or below: see Options.Watermark
+//	GET /watermark     an ID below every ID issued from now on: see Options.Watermark
 //	GET /openapi.json  the description of these five
 //	GET /healthz       200 if the process runs
 //	GET /readyz        200 if an ID could be issued now
@@ -24,29 +24,33 @@
 // JSON round numbers above 2^53. If the header Accept prefers text/plain, they answer in text, and
 // write one ID a line. They refuse parameters that they do not know.
 //
-// Any number of servers may answer side by side, if each has a generator with its own worker ID:
-// that is what a lease is for. The servers do not communicate.
+// Any number of servers may run side by side, if each has a generator with its own worker ID, which
+// a lease assigns. The servers do not communicate.
 //
-// # What goes wrong
+// # Errors
 //
-// An error has a code of gRPC, and over HTTP the status that belongs to it. In JSON it is an object
-// with code, message and, if it is about a field, field; in text it is the message.
+// An error has a code of gRPC, and over HTTP the corresponding status. In JSON it is an object with
+// code, message and, if it is about a field, field; in text it is the message.
 //
-//	invalid_argument    400  the request cannot be answered; the error names the field (in gRPC, a BadRequest; if a number
-//	                         is too large, also an ErrorInfo with the reason TOO_MANY and the greatest number as max)
+//	invalid_argument    400  a field of the request is invalid (1)
 //	                    413  the request has over 64 KiB
 //	                    415  a method of the .proto has another Content-Type
 //	not_found           404  there is no such path
 //	unimplemented       405  the path has another method
-//	permission_denied   421  the header Host has a name that is not the server's: see Options.Hosts
-//	unauthenticated     401  the token is missing or wrong: send "Authorization: Bearer TOKEN"
-//	resource_exhausted  429  too much is in flight; call again after Retry-After, or ask for fewer IDs at a time
+//	permission_denied   421  the header Host does not name the server: see Options.Hosts
+//	unauthenticated     401  no valid token: send "Authorization: Bearer TOKEN"
+//	resource_exhausted  429  too much is in flight: retry after Retry-After, or ask for fewer IDs
 //	unimplemented       501  the server has no Options.Watermark
-//	unavailable         503  the server waits for its generator, the lease is away, the clock went back, or the watermark cannot be read: call again after Retry-After, or ask another server
+//	unavailable         503  no ID or watermark now (2): retry after Retry-After, or ask another server
 //	deadline_exceeded   504  the IDs would come after the deadline: wait longer, or ask for fewer IDs
 //
-// A call that fails may cost IDs: an answer that is lost is never given again. So a client
-// may repeat any call, and gets other IDs.
+//	(1) The error names the field: in gRPC, with a BadRequest. If a number is too large, there is
+//	    also an ErrorInfo with the reason TOO_MANY and the greatest number as max.
+//	(2) The server waits for its generator, the lease has expired, the clock went back, or the
+//	    watermark cannot be read.
+//
+// IDs of an answer that is lost are never issued again. So a client may repeat any call, and gets
+// other IDs.
 package server
 
 import (
@@ -79,8 +83,8 @@ type Options struct {
 	// Lease is the generator's: /readyz and /metrics follow it. nil: the generator has no lease.
 	Lease *lease.Lease
 
-	// WaitsFor says what the server waits for until Begin, if New gets no generator. /readyz shows
-	// it to everybody, so it names no users, databases or hosts.
+	// WaitsFor returns what the server waits for before Begin, if New gets no generator. Every
+	// client of /readyz sees it, so it must not name users, databases or hosts.
 	WaitsFor func() string
 
 	// Watermark reads the watermark of the generator's store: it is the method Read of a
@@ -95,42 +99,42 @@ type Options struct {
 	// MaxIDs is how many IDs one call of Batch or GET /ids may ask for. 0: 100,000.
 	MaxIDs int
 
-	// MaxStreamTime is for how long a Stream may last, however many IDs it asks for. 0: 10 minutes.
+	// MaxStreamTime bounds the duration of a Stream, however many IDs it asks for. 0: 10 minutes.
 	MaxStreamTime time.Duration
 
-	// MaxInFlight bounds what is answered at a time, and so the memory. A request counts 1, and
-	// 1 more for each 1,024 IDs that it asks for. A request beyond that is refused
-	// with resource_exhausted. 0: 1,024.
+	// MaxInFlight bounds the requests that are answered at a time, and so the memory. A request
+	// counts 1, and 1 more for each 1,024 IDs that it asks for. Requests beyond the limit are
+	// refused with resource_exhausted. 0: 1,024.
 	MaxInFlight int
 
-	// MaxPerClient bounds what of that belongs to one client, which is an IPv4 address or a /64
-	// network of IPv6. A request beyond that is refused with resource_exhausted. Behind a proxy,
+	// MaxPerClient bounds the part of MaxInFlight that one client may use: an IPv4 address or a /64
+	// network of IPv6. Requests beyond it are refused with resource_exhausted. Behind a proxy,
 	// all requests can come from one address: then set it to MaxInFlight, and let the proxy bound
 	// each client. 0: half of MaxInFlight, or more if one call of MaxIDs needs more.
 	MaxPerClient int
 
-	// Timeout is for how long a call may take, without Stream: until its request is read, its IDs
-	// are issued and its answer is written. 0: 10 seconds.
+	// Timeout bounds the duration of a call, except Stream, from reading its request to writing its
+	// answer. 0: 10 seconds.
 	Timeout time.Duration
 
 	// Tokens returns the bearer tokens, one of which a request has to carry. It is called for each
-	// request, so the tokens may change; let the old one and the new one be good while clients
-	// change. nil: requests need no token. Without one answer only
-	// /healthz, /readyz, /openapi.json, grpc.health.v1.Health and Home.
+	// request, so the tokens may change: while clients change to a new token, return both. Requests
+	// to /healthz, /readyz, /openapi.json, grpc.health.v1.Health and Home never need a token.
+	// nil: no request does.
 	Tokens func() []Token
 
 	// Hosts are the names by which clients may call the server, in the header Host. localhost and
 	// the addresses of the loopback interface always may. A request with another name is refused
-	// with status 421: it can come from a page of another site, whose name was made to lead to this
-	// host (DNS rebinding). nil: any name may.
+	// with status 421: it may come from a page of another site, whose name was made to resolve to
+	// this host (DNS rebinding). nil: all names are allowed.
 	Hosts []string
 
-	// Logger is told, once in ten seconds at most, why no ID could be issued: the answers do not
-	// say what may name users, databases or hosts. nil: slog.Default().
+	// Logger gets the reason, at most once in ten seconds, why no ID could be issued: answers leave
+	// out errors that may name users, databases or hosts. nil: slog.Default().
 	Logger *slog.Logger
 
-	// AccessLog is told of each request, but not of /healthz, /readyz and /metrics.
-	// nil: there is no log.
+	// AccessLog gets a message for each request, except for /healthz, /readyz and /metrics. nil:
+	// there is no log.
 	AccessLog *slog.Logger
 
 	// Registry gets the metrics, and /metrics shows it. nil: one of the server's own, with the
@@ -142,16 +146,16 @@ type Options struct {
 	// fires.
 	Fleet string
 
-	// Home answers what nothing else does, such as /. nil: not found.
+	// Home answers requests for all other paths, such as /. nil: they are not found.
 	Home http.Handler
 }
 
-// maxBody is how many bytes a request has at most, also after decompression.
+// maxBody bounds the bytes of a request, also after decompression.
 const maxBody = 64 << 10
 
 // Server is an http.Handler.
 type Server struct {
-	issuer   atomic.Pointer[issuer] // nil while the server waits for it
+	issuer   atomic.Pointer[issuer] // nil before Begin
 	begun    time.Time
 	o        Options
 	mux      *http.ServeMux
@@ -164,16 +168,16 @@ type Server struct {
 	open     atomic.Int64 // connections
 }
 
-// issuer is what a server issues IDs with.
+// issuer is a generator and its lease.
 type issuer struct {
 	gen   *snowflake.Generator
 	lease *lease.Lease // or nil
 }
 
-// New returns a handler that serves gen. If gen is nil and Options.WaitsFor is not, the server
-// waits for Begin: it answers probes and metrics, and refuses what needs a generator with
-// unavailable. An option that is negative gives an error that matches snowflake.ErrInvalidOptions
-// and names the option; another error means that Registry refused the metrics.
+// New returns a handler that serves gen. If gen is nil and Options.WaitsFor is not, the server waits
+// for Begin: it answers probes and metrics, and refuses with unavailable all requests that need a
+// generator. If an option is negative, the error matches snowflake.ErrInvalidOptions and names the
+// option; other errors mean that Registry refused the metrics.
 func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -192,7 +196,7 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	// To compress IDs costs far more than to send them.
+	// Compressing IDs costs far more than sending them.
 	rpc := []connect.HandlerOption{connect.WithReadMaxBytes(maxBody), connect.WithCompressMinBytes(math.MaxInt),
 		connect.WithCodec(plainJSON{"json"}), connect.WithCodec(plainJSON{"json; charset=utf-8"})}
 	s.errors = connect.NewErrorWriter(rpc...)
@@ -200,8 +204,8 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	return s, nil
 }
 
-// Begin gives a server that waits the generator that it serves from then on, and the generator's
-// lease or nil. Call it once. An error means that Registry refused the metrics.
+// Begin ends the wait of a server that was made without a generator: from then on it serves gen,
+// whose lease is l or nil. Call it once. An error means that Registry refused the metrics.
 func (s *Server) Begin(gen *snowflake.Generator, l *lease.Lease) error {
 	if err := s.observer.follow(gen, l, s.o.Fleet); err != nil {
 		return err
@@ -210,7 +214,7 @@ func (s *Server) Begin(gen *snowflake.Generator, l *lease.Lease) error {
 	return nil
 }
 
-// issues returns what the server issues IDs with, or what it waits for.
+// issues returns the generator and its lease, or an error that says what the server waits for.
 func (s *Server) issues() (*issuer, error) {
 	if i := s.issuer.Load(); i != nil {
 		return i, nil
@@ -246,7 +250,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return d, nil
 }
 
-// orDefault gives an option that is 0 its default. It refuses an option that is negative.
+// orDefault sets an option that is 0 to its default. It returns an error if the option is negative.
 func orDefault[T int | time.Duration](name string, value *T, def T) error {
 	if *value < 0 {
 		return fmt.Errorf("server: %w: %s %v is negative", snowflake.ErrInvalidOptions, name, *value)
@@ -255,7 +259,7 @@ func orDefault[T int | time.Duration](name string, value *T, def T) error {
 	return nil
 }
 
-// route says who answers what.
+// route sets the handlers of all paths.
 func (s *Server) route(rpc []connect.HandlerOption) {
 	guarded := func(pattern string, h http.Handler) { s.mux.Handle(pattern, s.guard(h)) }
 	guarded(snowflakev1connect.NewSnowflakeServiceHandler(service{s}, rpc...))
@@ -270,21 +274,21 @@ func (s *Server) route(rpc []connect.HandlerOption) {
 	s.mux.Handle("GET /metrics", s.authorized(s.observer.handler))
 	s.mux.HandleFunc("/identify", only("POST"))
 	for _, path := range []string{"/id", "/ids", "/decode/{id...}", "/watermark", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
-		s.mux.HandleFunc(path, only("GET, HEAD")) // or Home would say that there is no such path
+		s.mux.HandleFunc(path, only("GET, HEAD")) // otherwise Home would answer that it is not found
 	}
 	if s.o.Home != nil {
 		s.mux.Handle("/", s.o.Home)
 	}
 }
 
-// reflection tells clients of gRPC which services there are.
+// reflection tells clients of gRPC which services the server has.
 func reflection(handle func(pattern string, h http.Handler), rpc []connect.HandlerOption, services ...string) {
 	reflector := grpcreflect.NewStaticReflector(services...)
 	handle(grpcreflect.NewHandlerV1(reflector, rpc...))
 	handle(grpcreflect.NewHandlerV1Alpha(reflector, rpc...))
 }
 
-// probes answers whether the server lives and is ready.
+// probes sets the handlers that tell whether the server is alive and ready.
 func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.getReady)
@@ -294,9 +298,9 @@ func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 // Registry returns the registry that /metrics shows, for metrics of your own.
 func (s *Server) Registry() *prometheus.Registry { return s.observer.registry }
 
-// Admin returns a handler of /healthz, /readyz, /metrics, grpc.health.v1.Health and reflection,
-// which needs no token. Serve it at another address, so that probes are answered when clients take
-// all connections of the first.
+// Admin returns a handler of /healthz, /readyz, /metrics, grpc.health.v1.Health and reflection, which
+// needs no token. Serve it at another address, so that probes are answered even when clients use all
+// connections of the first.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	s.probes(mux, nil)
@@ -305,7 +309,7 @@ func (s *Server) Admin() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(mux, w, r) })
 }
 
-// only refuses the other methods of a path.
+// only returns a handler that refuses requests because the path has only these methods.
 func only(methods string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", methods)
@@ -322,13 +326,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serve(s.mux, w, r)
 }
 
-// calledBy is whether clients may call the server by a name, which may have a port.
+// calledBy reports whether clients may call the server by a name, which may have a port.
 func (s *Server) calledBy(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
 		name = strings.Trim(host, "[]")
 	}
-	name = strings.TrimSuffix(name, ".") // of a name that is fully qualified
+	name = strings.TrimSuffix(name, ".") // a fully qualified name ends so
 	ip := net.ParseIP(name)
 	return host == "" || ip.IsLoopback() || strings.EqualFold(name, "localhost") ||
 		slices.ContainsFunc(s.o.Hosts, func(own string) bool { return strings.EqualFold(own, name) })
@@ -346,17 +350,17 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 	if r.Body != http.NoBody {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	}
-	if s.draining.Load() && r.ProtoMajor == 1 { // so that no connection is idle when the server closes idle ones
+	if s.draining.Load() && r.ProtoMajor == 1 { // Shutdown could close an idle one before its next request
 		w.Header().Set("Connection", "close")
 	}
 	next.ServeHTTP(q, r)
 	s.observe(r, q)
 }
 
-// timeToAnswer leaves the rest of Timeout to the refusal.
+// timeToAnswer is the part of Timeout that a call may use. The rest is for writing a refusal.
 func (s *Server) timeToAnswer() time.Duration { return s.o.Timeout - s.o.Timeout/20 }
 
-// guard lets a request pass that has the token and for which there is room.
+// guard refuses a request without a valid token, or beyond the limits.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return s.authorized(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := of(r.Context())

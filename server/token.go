@@ -16,22 +16,23 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Token is what a client sends in the header Authorization: Bearer SECRET.
+// Token is a bearer token and the quota of its client. A client sends the Secret in the header
+// Authorization: Bearer SECRET.
 type Token struct {
-	Secret string // an empty one is nobody's
+	Secret string // an empty one matches no request
 	Name   string // of the client, for log, metrics and its quota; tokens may have the same name
 
-	// IDsPerSecond is how many IDs all clients of the name get. A call that asks for more than are
-	// left is refused with resource_exhausted, and Retry-After says when they are there; a stream
-	// is slowed down. 0: there is no limit.
+	// IDsPerSecond bounds the IDs of all clients of the name together. A call that asks for more
+	// than are left is refused with resource_exhausted, and Retry-After says when to repeat it; a
+	// stream is slowed down. 0: there is no limit.
 	IDsPerSecond int
 
-	// Burst is how many IDs may come at once, after a while without IDs. A call that asks for more
-	// is refused with invalid_argument. 0: IDsPerSecond, so one second's IDs.
+	// Burst bounds the IDs that are issued at once, after a time without IDs. A call that asks for
+	// more is refused with invalid_argument. 0: IDsPerSecond, which is one second's IDs.
 	Burst int
 }
 
-// authorized lets a request pass that has the token.
+// authorized returns an error if the request has no valid token.
 func (s *Server) authorized(next http.Handler) http.Handler {
 	if s.o.Tokens == nil {
 		return next
@@ -50,7 +51,7 @@ func (s *Server) authorized(next http.Handler) http.Handler {
 	})
 }
 
-// same compares in a time that tells nothing. An empty token is nobody's.
+// same compares in constant time. An empty secret matches nothing.
 func same(got, want string) bool {
 	g, w := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(g[:], w[:]) == 1 && want != ""
@@ -62,8 +63,8 @@ type quotas struct {
 	of map[string]*rate.Limiter
 }
 
-// get returns the limit of a token's client, or nil. A token may change its limit: then what was
-// left counts on.
+// get returns the limit of a token's client, or nil. If the limit has changed, the IDs that were left
+// remain.
 func (q *quotas) get(t Token) *rate.Limiter {
 	if t.IDsPerSecond == 0 {
 		return nil
@@ -91,11 +92,11 @@ func (q *request) spend(n int) error {
 	if q.quota.AllowN(now, n) {
 		return nil
 	}
-	missing := float64(n) - q.quota.TokensAt(now) // streams may have taken IDs in advance
+	missing := float64(n) - q.quota.TokensAt(now) // negative tokens: streams have reserved IDs
 	return quotaError(max(time.Millisecond, time.Duration(missing/float64(q.quota.Limit())*float64(time.Second))))
 }
 
-// burst returns how many IDs the client's quota lets through at once.
+// burst returns how many IDs the client's quota allows at once.
 func (q *request) burst() int {
 	if q.quota == nil {
 		return math.MaxInt
@@ -109,7 +110,7 @@ func (q *request) waitForQuota(ctx context.Context, n int) error {
 		return nil
 	}
 	if err := q.quota.WaitN(ctx, n); err != nil {
-		return errors.Join(context.DeadlineExceeded, err) // the IDs come after the deadline
+		return errors.Join(context.DeadlineExceeded, err) // the IDs would come after the deadline
 	}
 	return nil
 }

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	rereadAfter = time.Second // how old a reading may be that answers a request
-	shownFor    = time.Minute // how old a reading may be that the header and the metric show
+	rereadAfter = time.Second // the greatest age of a reading that answers a request
+	shownFor    = time.Minute // the greatest age of a reading that the header and the metric show
 )
 
-// watermark is what was read of Options.Watermark. It collects the metric of the age.
+// watermark has the last reading of Options.Watermark. It collects the metric of the age.
 type watermark struct {
-	turn chan struct{} // who has sent to it may read
+	turn chan struct{} // a lock for reading (a channel with room for one)
 	last atomic.Pointer[reading]
 	age  prometheus.Gauge
 }
 
-// reading is what a call of Options.Watermark returned. If the call failed, the Mark is that of the
-// call before.
+// reading is the result of a call of Options.Watermark. If the call failed, the Mark is that of the
+// previous call.
 type reading struct {
 	lease.Mark
 	header []string // the ID as a text; nil if no call has succeeded
@@ -65,9 +65,9 @@ func (w *watermark) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Watermark returns what Options.Watermark returned within the last second, or calls it. Call it
-// regularly if header and metric are to be there although no client asks for the watermark. The log
-// says when the watermark stops rising, and why, and when it rises again.
+// Watermark calls Options.Watermark, or returns its last result if that is less than a second old.
+// Call it regularly to have the header and the metric even if no client asks for the watermark. The
+// log says when the watermark stops rising, and why, and when it rises again.
 func (s *Server) Watermark(ctx context.Context) (lease.Mark, error) {
 	last, err := s.watermark(ctx)
 	if err != nil {
@@ -156,7 +156,8 @@ func (s *Server) getWatermark(r *http.Request) (reply, error) {
 	}
 	text := lines([]snowflake.ID{snowflake.ID(out.Id)})
 	if h := out.HeldBy; h != nil {
-		text = fmt.Appendf(text, "worker %d keeps it back, by %v: %s; owner=%s host=%s pid=%d\n", h.Worker, h.Behind.AsDuration(), h.Why, h.Owner, h.Host, h.Pid)
+		text = fmt.Appendf(text, "worker %d keeps it back, by %v: %s; owner=%s host=%s pid=%d\n",
+			h.Worker, h.Behind.AsDuration(), h.Why, h.Owner, h.Host, h.Pid)
 	}
 	object, err := plainJSON{}.Marshal(out)
 	return reply{text, json.RawMessage(object)}, err
