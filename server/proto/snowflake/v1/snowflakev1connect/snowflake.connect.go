@@ -60,8 +60,8 @@ type SnowflakeServiceClient interface {
 	Stream(context.Context, *v1.StreamRequest) (*connect.ServerStreamForClient[v1.StreamResponse], error)
 	// Decode takes an ID apart.
 	Decode(context.Context, *v1.DecodeRequest) (*v1.DecodeResponse, error)
-	// Watermark returns an ID that no ID issued from now on, under the store of the service's worker ID,
-	// is at or below. It fails with unavailable while the store cannot be read, and with unimplemented if
+	// Watermark returns an ID below every ID issued from now on under the store of the service's
+	// worker ID. It fails with unavailable while the store cannot be read, and with unimplemented if
 	// the service knows no store.
 	Watermark(context.Context, *v1.WatermarkRequest) (*v1.WatermarkResponse, error)
 }
@@ -171,8 +171,8 @@ type SnowflakeServiceHandler interface {
 	Stream(context.Context, *v1.StreamRequest, *connect.ServerStream[v1.StreamResponse]) error
 	// Decode takes an ID apart.
 	Decode(context.Context, *v1.DecodeRequest) (*v1.DecodeResponse, error)
-	// Watermark returns an ID that no ID issued from now on, under the store of the service's worker ID,
-	// is at or below. It fails with unavailable while the store cannot be read, and with unimplemented if
+	// Watermark returns an ID below every ID issued from now on under the store of the service's
+	// worker ID. It fails with unavailable while the store cannot be read, and with unimplemented if
 	// the service knows no store.
 	Watermark(context.Context, *v1.WatermarkRequest) (*v1.WatermarkResponse, error)
 }
