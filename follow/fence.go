@@ -254,8 +254,8 @@ func (f *Fence) SQL() string { return f.sql.check }
 // longer be inserted.
 //
 // If the table is partitioned, the triggers check the rows of all its partitions. An UPDATE that
-// moves a row to another partition inserts it there, so it fails if a reader has passed the row. The
-// rows of a table that becomes a partition (ATTACH PARTITION) are not checked, nor are those of
+// moves a row to another partition inserts it there, so it fails if a reader has passed the row.
+// The rows of a table that becomes a partition (ATTACH PARTITION) are not checked, nor are those of
 // tables that inherit from the table: call Trigger for each of these. No trigger fires while
 // session_replication_role is replica, as in a restore without triggers.
 //

@@ -74,7 +74,7 @@ func impatient(ctx context.Context, conn *sql.Conn) (patient func(), err error) 
 	_, err = conn.ExecContext(ctx, limit+`1`)
 	return func() {
 		if _, err := conn.ExecContext(ctx, limit+was); err != nil {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // discard it: it has our limit
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // discard the connection
 		}
 	}, err
 }

@@ -345,8 +345,8 @@ func (r *Reader) compare(at snowflake.ID, err error) (snowflake.ID, error) {
 	return at, err
 }
 
-// fails records why a try did not succeed, and logs it unless it was the last one logged. A stall is
-// logged once it has lasted for s.after.
+// fails records why a try did not succeed, and logs it unless it was the last one logged. A stall
+// is logged once it has lasted for s.after.
 func (r *Reader) fails(err error) {
 	s, ok := err.(*stall)
 	if !ok {

@@ -255,7 +255,8 @@ func TestLowestInstantThatMayBeStamped(t *testing.T) {
 	released.State = StateFree
 	given := rec("c", StateFree, 3)
 	given.Prior = prior{at(-1), at(5)}
-	changing := rec("a", StateHeld, 3) // to a clock sequence with an earlier bound, and the answer was lost
+	// A change to a clock sequence with an earlier bound, whose answer was lost.
+	changing := rec("a", StateHeld, 3)
 	changing.Bounds = append(changing.Bounds, at(1))
 	changing.ClockSeq = 1
 	for _, test := range []struct {

@@ -38,21 +38,22 @@
 //	snowflake_lease_clock_max_error_seconds         the clock's greatest error (2)
 //	snowflake_lease_last_renewal_timestamp_seconds  when the last successful renewal began
 //	snowflake_lease_last_renewal_successful         1 if the last renewal succeeded, else 0
-//	snowflake_lease_store_away                      1 if renewals go only to the local copy, else 0
-//	snowflake_lease_store_unsafe_settings           settings with which the store may lose writes (3)
+//	snowflake_lease_store_away                      1 if only the local copy is renewed, else 0
+//	snowflake_lease_store_unsafe_settings           settings that may lose the store's writes (3)
 //	snowflake_lease_restored_total                  how often a lost record was put back
-//	snowflake_lease_wait_seconds                    the rest of the wait after the store lost entries
-//	snowflake_lease_ended                           1 after Release, or a loss with OnLoss: Stop, else 0
+//	snowflake_lease_wait_seconds                    the rest of the wait after a loss of entries
+//	snowflake_lease_ended                           1 after Release, or a final loss (4), else 0
 //
 //	(1) negative after the window's end
 //	(2) as the kernel reports it, on Linux only
-//	(3) that it has acknowledged: see Stats.Unsafe
+//	(3) after it has acknowledged them: see Stats.Unsafe
+//	(4) with OnLoss: Stop
 //
 // # Alerts and a dashboard
 //
 // rules/snowflake.yml has alerts, and rules/snowflaked.yml more for snowflaked; docs/operations.md
-// says what to do when one fires. dashboard.json is a dashboard for Grafana: Dashboards, New, Import.
-// The tests check the alerts and the dashboard's queries with promtool, of Debian's package
+// says what to do when one fires. dashboard.json is a dashboard for Grafana: Dashboards, New,
+// Import. The tests check the alerts and the dashboard's queries with promtool, of Debian's package
 // prometheus, but no Grafana has shown the dashboard yet.
 package metrics
 

@@ -22,8 +22,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
-// reply is an answer to a plain HTTP request: an object for JSON, and a text for clients that prefer
-// text/plain.
+// reply is an answer to a plain HTTP request: an object for JSON, and a text for clients that
+// prefer text/plain.
 type reply struct {
 	text []byte
 	json any

@@ -38,8 +38,8 @@ func (l *load) inFlight() float64 {
 	return float64(l.now)
 }
 
-// clientOf returns the client of a request: an IPv4 address, or a /64 network of IPv6, which belongs
-// to one host.
+// clientOf returns the client of a request: an IPv4 address, or a /64 network of IPv6, which
+// belongs to one host.
 func clientOf(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

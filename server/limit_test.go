@@ -128,7 +128,8 @@ func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
 func TestStreamOutlivesTimeoutUntilMaxStreamTime(t *testing.T) {
 	for _, protocol := range []string{"gRPC", "gRPC-Web"} {
 		inFakeTime(t, func(t *testing.T) {
-			gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()}) // 25,600 IDs in a second
+			// The layout has 25,600 IDs in a second.
+			gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()})
 			require.NoError(t, err)
 			_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second, MaxStreamTime: 4 * time.Second})
 			client := protocols(t, inMemory, dial)[protocol]
@@ -179,7 +180,8 @@ func (u unread) Write(b []byte) (int, error) {
 func TestOneClientLeavesRoomForOthers(t *testing.T) {
 	for _, c := range []struct{ slow, same, other string }{
 		{"192.0.2.1:%d", "[::ffff:192.0.2.1]:5000", "192.0.2.2:4000"},
-		{"[2001:db8::%d]:4000", "[2001:db8::ffff]:4000", "[2001:db8:0:1::1]:4000"}, // of one network, and of another network
+		// Two of one network, and one of another.
+		{"[2001:db8::%d]:4000", "[2001:db8::ffff]:4000", "[2001:db8:0:1::1]:4000"},
 	} {
 		inFakeTime(t, func(t *testing.T) {
 			s := newServer(t, generator(t), nil)

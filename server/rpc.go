@@ -14,8 +14,8 @@ import (
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 )
 
-// plainJSON is JSON that includes numbers that are 0, which protobuf's JSON leaves out. So an answer
-// of Decode has the same keys as that of /decode.
+// plainJSON is JSON that includes numbers that are 0, which protobuf's JSON leaves out. So an
+// answer of Decode has the same keys as that of /decode.
 type plainJSON struct{ name string }
 
 func (c plainJSON) Name() string { return c.name }

@@ -41,8 +41,8 @@
 //	unauthenticated     401  no valid token: send "Authorization: Bearer TOKEN"
 //	resource_exhausted  429  too much is in flight: retry after Retry-After, or ask for fewer IDs
 //	unimplemented       501  the server has no Options.Watermark
-//	unavailable         503  no ID or watermark now (2): retry after Retry-After, or ask another server
-//	deadline_exceeded   504  the IDs would come after the deadline: wait longer, or ask for fewer IDs
+//	unavailable         503  no ID or watermark now (2): retry after Retry-After, or elsewhere
+//	deadline_exceeded   504  the IDs would come too late: wait longer, or ask for fewer IDs
 //
 //	(1) The error names the field: in gRPC, with a BadRequest. If a number is too large, there is
 //	    also an ErrorInfo with the reason TOO_MANY and the greatest number as max.
@@ -174,10 +174,10 @@ type issuer struct {
 	lease *lease.Lease // or nil
 }
 
-// New returns a handler that serves gen. If gen is nil and Options.WaitsFor is not, the server waits
-// for Begin: it answers probes and metrics, and refuses with unavailable all requests that need a
-// generator. If an option is negative, the error matches snowflake.ErrInvalidOptions and names the
-// option; other errors mean that Registry refused the metrics.
+// New returns a handler that serves gen. If gen is nil and Options.WaitsFor is not, the server
+// waits for Begin: it answers probes and metrics, and refuses with unavailable all requests that
+// need a generator. If an option is negative, the error matches snowflake.ErrInvalidOptions and
+// names the option; other errors mean that Registry refused the metrics.
 func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -274,7 +274,7 @@ func (s *Server) route(rpc []connect.HandlerOption) {
 	s.mux.Handle("GET /metrics", s.authorized(s.observer.handler))
 	s.mux.HandleFunc("/identify", only("POST"))
 	for _, path := range []string{"/id", "/ids", "/decode/{id...}", "/watermark", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
-		s.mux.HandleFunc(path, only("GET, HEAD")) // otherwise Home would answer that it is not found
+		s.mux.HandleFunc(path, only("GET, HEAD")) // otherwise Home would answer 404
 	}
 	if s.o.Home != nil {
 		s.mux.Handle("/", s.o.Home)
@@ -298,9 +298,9 @@ func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 // Registry returns the registry that /metrics shows, for metrics of your own.
 func (s *Server) Registry() *prometheus.Registry { return s.observer.registry }
 
-// Admin returns a handler of /healthz, /readyz, /metrics, grpc.health.v1.Health and reflection, which
-// needs no token. Serve it at another address, so that probes are answered even when clients use all
-// connections of the first.
+// Admin returns a handler of /healthz, /readyz, /metrics, grpc.health.v1.Health and reflection,
+// which needs no token. Serve it at another address, so that probes are answered even when clients
+// use all connections of the first.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	s.probes(mux, nil)
@@ -350,7 +350,8 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 	if r.Body != http.NoBody {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	}
-	if s.draining.Load() && r.ProtoMajor == 1 { // Shutdown could close an idle one before its next request
+	// Shutdown closes idle connections, on which a request may be on its way.
+	if s.draining.Load() && r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
 	next.ServeHTTP(q, r)

@@ -94,7 +94,8 @@ func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 	parts := fmt.Sprintf("%v %v", id, snowflake.Decode(id))
 	for path, want := range map[string]string{
 		id.String(): parts + "\n", id.Base32(): parts + " form=\"base 32\"\n", id.Base62(): parts + " form=\"base 62\"\n",
-		"abcdefg": "349308667935 time=2026-01-01T00:01:23.281Z worker=692 sequence=2079 form=\"base 58\"\n", // in several forms
+		// The text has several forms.
+		"abcdefg": "349308667935 time=2026-01-01T00:01:23.281Z worker=692 sequence=2079 form=\"base 58\"\n",
 	} {
 		_, text := get(t, http.DefaultClient, url+"/decode/"+path, "Accept", "text/plain")
 		assert.Equal(t, want, text)
@@ -109,7 +110,8 @@ func TestAcceptChoosesTheForm(t *testing.T) {
 	s := newServer(t, generator(t), nil)
 	for accept, want := range map[string]string{
 		"": "json", "*/*": "json", "application/json": "json", "APPLICATION/JSON": "json", "application/*": "json", "text/html": "json", "nonsense": "json",
-		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": "json", "application/json, text/plain, */*": "json", // browsers, axios
+		// These are sent by browsers and axios.
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": "json", "application/json, text/plain, */*": "json",
 		"text/plain;q=0.5, application/json;q=0.6": "json", "text/*;q=0.9, text/plain;q=0.1, application/*;q=0.2": "json", "text/plain;q=0": "json",
 		"*/*;q=0": "json", "text/plain;q=2, application/json;q=0.1": "json", `x/y;a="text/plain,b", application/json`: "json", "*/*, text/html;q=0.1": "json",
 		"text/plain": "text", "Text/Plain; charset=utf-8": "text", "text/*": "text", "text/html, text/plain;q=0.1": "text", "application/json;q=0": "text",
@@ -337,7 +339,8 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 // /readyz waits.
 func TestBusyServerIsReady(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
-		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()}) // 25,600 IDs in a second
+		// The layout has 25,600 IDs in a second.
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()})
 		require.NoError(t, err)
 		for range 120 { // each takes a tick of 10 ms, in turn
 			go func() { _, _ = gen.Fill(context.Background(), make([]snowflake.ID, 512)) }()
@@ -385,7 +388,8 @@ func TestServerWhoseLeaseIsAwayIsNotReady(t *testing.T) {
 // A call whose IDs do not come within its time says so.
 func TestDeadlineExceeded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
-		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()}) // 256 IDs in 10 ms: 100,000 take 4 s
+		// The layout has 256 IDs in 10 ms, so 100,000 take 4 s.
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()})
 		require.NoError(t, err)
 		_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second})
 		begun := time.Now()
@@ -404,7 +408,8 @@ func TestDeadlineExceeded(t *testing.T) {
 			assert.Equal(t, code, ask(s, path).Code, path)
 			assert.Equal(t, 950*time.Millisecond, time.Since(begun), path)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // of whoever mounts the handler
+		// A program that mounts the handler may set a deadline.
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		begun = time.Now()
 		answer(s, httptest.NewRequest(http.MethodGet, "/id", nil).WithContext(ctx))

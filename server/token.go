@@ -63,8 +63,8 @@ type quotas struct {
 	of map[string]*rate.Limiter
 }
 
-// get returns the limit of a token's client, or nil. If the limit has changed, the IDs that were left
-// remain.
+// get returns the limit of a token's client, or nil. If the limit has changed, the IDs that were
+// left remain.
 func (q *quotas) get(t Token) *rate.Limiter {
 	if t.IDsPerSecond == 0 {
 		return nil

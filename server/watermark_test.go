@@ -105,7 +105,8 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 		require.Empty(t, age())
 		require.Zero(t, calls)
 		gone, leave := context.WithCancel(t.Context())
-		go func() { time.Sleep(50 * time.Millisecond); leave() }() // the first client leaves while the store is asked
+		// The first client leaves while the store is asked.
+		go func() { time.Sleep(50 * time.Millisecond); leave() }()
 		var all sync.WaitGroup
 		all.Go(func() { ask(gone, "/watermark") })
 		synctest.Wait()

@@ -23,7 +23,8 @@ const maxDigits = 19
 func annotate(s *streams, l snowflake.Layout) (found bool, err error) {
 	a := annotator{streams: s, layout: l, least: math.MaxInt64}
 	begin := l.Epoch.Time().Add(margin)
-	if least, _, err := l.Range(begin, begin); err == nil { // not if the layout lasts less than a day
+	// A layout may last less than a day: then no ID is plausible.
+	if least, _, err := l.Range(begin, begin); err == nil {
 		a.least = least
 	}
 	buf := make([]byte, 256<<10)

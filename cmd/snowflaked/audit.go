@@ -137,8 +137,8 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	return errors.Join(ended, f.write(stdout, shown))
 }
 
-// writeMetrics replaces the file of --metrics-file, if it is set. It does so atomically, so that the
-// collector never reads an incomplete file.
+// writeMetrics replaces the file of --metrics-file, if it is set. It does so atomically, so that
+// the collector never reads an incomplete file.
 func (f *auditFlags) writeMetrics(r *strangers.Report) error {
 	if f.metrics == "" {
 		return nil

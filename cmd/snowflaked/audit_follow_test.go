@@ -62,7 +62,8 @@ func (f *following) end(t *testing.T, status int) (r auditReport) {
 }
 
 // Two holders write under a fence, which a trigger checks. One releases its worker ID, and another
-// takes it. The server, which also has the leases, is killed. Then a program without a lease writes.
+// takes it. The server, which also has the leases, is killed. Then a program without a lease
+// writes.
 func TestAuditFollowsATable(t *testing.T) {
 	t.Parallel()
 	postgres := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }

@@ -100,7 +100,8 @@ func TestImage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := os.Stat("../../deploy/docker/tree.sh") // so that a cached result counts only as long as it is unchanged
+	// go test reuses a cached result only while the files that the test looked at are unchanged.
+	_, err := os.Stat("../../deploy/docker/tree.sh")
 	require.NoError(t, err)
 	if out, err := exec.Command("sh", "../../deploy/docker/tree.sh", tree).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -30,7 +30,8 @@ func TestInitMakesTheStoreOnce(t *testing.T) {
 	store, closeStore, err := openURL(t.Context(), "sqlite:"+file)
 	require.NoError(t, err)
 	defer closeStore()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // less than a store without entries takes
+	// A new store without init would wait for longer.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: layoutOf(t, "43/8/12")})
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// setLogger makes l the default logger, and that of the stores' drivers, which would otherwise write
-// to standard error in a format of their own. Their errors are also in the lease's log lines.
+// setLogger makes l the default logger, and that of the stores' drivers, which would otherwise
+// write to standard error in a format of their own. Their errors are also in the lease's log lines.
 func setLogger(l *slog.Logger) {
 	slog.SetDefault(l)
 	d := &driver{log: l, said: map[string]bool{}}

@@ -13,9 +13,10 @@
 // Without --store, the worker IDs are in a directory of the user. Each flag can also be set by an
 // environment variable: --listen by SNOWFLAKED_LISTEN. "snowflaked --help" lists them.
 //
-// On SIGTERM or an interrupt, /readyz answers that the server is not ready, and the server continues
-// to serve for --drain, until load balancers have noticed. Then it accepts no more connections,
-// finishes the requests that have begun, releases its worker ID, and exits with status 0.
+// On SIGTERM or an interrupt, /readyz answers that the server is not ready, and the server
+// continues to serve for --drain, until load balancers have noticed. Then it accepts no more
+// connections, finishes the requests that have begun, releases its worker ID, and exits with
+// status 0.
 package main
 
 import (

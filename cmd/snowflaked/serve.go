@@ -104,7 +104,7 @@ func (c *config) run(ctx context.Context) error {
 		return err
 	}
 	countWorkers(ctx, got.store, c.generator.Layout, s.Registry())
-	if c.watermark > 0 { // the server keeps the watermark, and logs errors and holders that keep it back
+	if c.watermark > 0 { // the server logs errors, and holders that keep the watermark back
 		go repeat(ctx, c.watermark, func() { _, _ = s.Watermark(ctx) })
 	}
 	slog.Info("serving", "version", version(), "address", listener.Addr().String(),
@@ -130,7 +130,7 @@ func serveAdmin(s *server.Server, l net.Listener) io.Closer {
 // serveMain answers requests until h is closed. If serving fails, it sends the error to failed.
 func serveMain(s *server.Server, l net.Listener, config *tls.Config) (h *http.Server, failed <-chan error) {
 	h = s.HTTPServer("")
-	h.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn) // such as failed TLS handshakes
+	h.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn) // of TLS handshakes
 	end := make(chan error, 1)
 	go func() {
 		if config != nil {

@@ -111,7 +111,8 @@ func launch(t *testing.T, change func(*exec.Cmd), env []string, args ...string) 
 		_ = p.cmd.Process.Kill()
 		<-p.gone
 		for line := range strings.Lines(p.log.String()) {
-			assert.True(t, json.Valid([]byte(line)) || !strings.HasSuffix(line, "\n"), line) // a kill may cut a line
+			// A kill may cut a line.
+			assert.True(t, json.Valid([]byte(line)) || !strings.HasSuffix(line, "\n"), line)
 		}
 		if t.Failed() {
 			t.Logf("the log of %s:\n%s", p.url, p.log.String())
@@ -497,7 +498,8 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
-	taken, err := net.Listen("tcp", "127.0.0.1:0") // so that a wrong value is refused before the server listens
+	// The address is taken, so a wrong value must be refused before the server listens.
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
 	for given, says := range map[string]string{
@@ -528,11 +530,13 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	assert.Len(t, files, 1, "a worker ID was taken")
 	for given, says := range map[string]string{ // the lease refuses them
 		"--window 3s --floor-every 2s": "FloorEvery 2s is over 1s", "--vmclock /no/such": "VMClock: open /no/such", "--first 1024": "First 1024 is not within 0 to 1023", "--first 1000 --count 25": "25 worker IDs from 1000 on are not within 0 to 1023",
-		"--store postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz": "--store", // and the password is not shown
+		// The error does not show the password.
+		"--store postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz": "--store",
 	} {
 		var log bytes.Buffer
 		args := append([]string{"--listen", "127.0.0.1:0", "--store", "file:" + dir}, strings.Fields(given)...)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // if nothing is refused, it serves
+		// If nothing is refused, the server serves until then.
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		assert.NotEqual(t, exitOK, command(ctx, args, os.Getenv, &log, &log), given)
 		assert.Contains(t, log.String(), says)

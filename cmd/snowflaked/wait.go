@@ -24,7 +24,8 @@ type acquired struct {
 	closeStore func() error
 }
 
-// stopTime bounds the wait for a call to the store to end, after a signal or a failure of the server.
+// stopTime bounds the wait for a call to the store to end, after a signal or a failure of the
+// server.
 const stopTime = 500 * time.Millisecond
 
 // acquireUnless acquires a worker ID unless ctx is done first, or the server has failed. Then it
@@ -142,8 +143,8 @@ func (h listening) Handle(ctx context.Context, r slog.Record) error {
 // redisCode matches the first word of an error of Redis, such as OOM.
 var redisCode = regexp.MustCompile(`^[A-Z]{3,}$`)
 
-// whyOf describes the kind of a store's error. The error itself may name users, databases and hosts,
-// so only the log has it.
+// whyOf describes the kind of a store's error. The error itself may name users, databases and
+// hosts, so only the log has it.
 func whyOf(err error) string {
 	if errors.Is(err, lease.ErrExhausted) {
 		return "all of them are held; the log says by whom"

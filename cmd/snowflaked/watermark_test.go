@@ -59,7 +59,8 @@ func TestWatermarkOfTheStore(t *testing.T) {
 		t.Errorf("watermark %s, header %s, next ID %s", mark, header, next)
 	}
 	await(t, "a later watermark", func() bool { _, mark := ask(quiet, "/watermark"); return id(mark) > id(first) })
-	// A holder without a generator may stamp any time since it began, which is after this watermark.
+	// A holder without a generator may stamp any time since it began, which is after this
+	// watermark.
 	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "idle-1", Window: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	await(t, "the holder", func() bool { _, text := ask(quiet, "/watermark"); return strings.Contains(text, "owner=idle-1") })

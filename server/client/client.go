@@ -129,7 +129,7 @@ type Client struct {
 	o       Options
 	vm      *atomic.Uint64 // the machine's generation; nil if nobody tells it
 	servers []snowflakev1connect.SnowflakeServiceClient
-	at      int       // the server that is asked; it and limited belong to the goroutine that fetches
+	at      int       // the server to ask; it and limited belong to the goroutine that fetches
 	limited time.Time // when a server refused more than most
 
 	most atomic.Int64 // how many IDs a call may ask for

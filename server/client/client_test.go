@@ -434,7 +434,8 @@ func (a *answers) Do(r *http.Request) (*http.Response, error) {
 // than it needs. If the burst is raised, it asks for Batch within a minute.
 func TestClientFollowsItsQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Redis()}) // fake time begins in 2000
+		// The fake time begins in 2000, before the default epoch.
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Redis()})
 		require.NoError(t, err)
 		burst := 50
 		s, err := server.New(gen, &server.Options{Tokens: func() []server.Token {

@@ -238,7 +238,8 @@ func siteOf(s string) string {
 func parseURL(s string) (snowflake.ID, error) {
 	refused := fmt.Errorf("%w: %.80q is not a URL with an ID", snowflake.ErrInvalidID, s)
 	if account, ok := strings.CutPrefix(s, "at://"); ok {
-		s = "at://" + strings.ReplaceAll(account, ":", ".") // at://did:plc:abc: a host has no colons
+		// A host has no colons, as at://did:plc:abc has.
+		s = "at://" + strings.ReplaceAll(account, ":", ".")
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" && u.Scheme != "urn" {
@@ -323,7 +324,8 @@ func foreign(s string) string {
 		return "a UUID, version " + s[14:15]
 	case len(s) == 26 && only(s, crockford):
 		return "a ULID"
-	case len(s) == 16 && only(s, "23456789abcdefghijklmnopqrstuvwx"): // muyo/sno: internal/encoding.go
+	case len(s) == 16 && only(s, "23456789abcdefghijklmnopqrstuvwx"):
+		// See internal/encoding.go of muyo/sno.
 		return "an ID of muyo/sno, of 80 bits"
 	case len(s) == 24 && only(strings.ToLower(s), "0123456789abcdef"):
 		return "an ObjectID of MongoDB, of 96 bits"

@@ -30,7 +30,8 @@ func TestIDs(t *testing.T) {
 		return forms
 	}
 	assert.Equal(t, []string{"decimal"}, forms(id.String()))
-	for _, digits := range []string{"12345678911", "1234567890123456", "5"} { // also base 58 and 62, hexadecimal
+	// These are also base 58, base 62 or hexadecimal.
+	for _, digits := range []string{"12345678911", "1234567890123456", "5"} {
 		all, err := IDs([]string{digits})
 		require.NoError(t, err)
 		require.Len(t, all, 1)

@@ -362,7 +362,7 @@ func child(kind string) {
 	check(err)
 	c.db = sql.OpenDB(connector{ours.Driver(), dsn, c.at, !c.fence})
 	c.replica = sql.OpenDB(connector{ours.Driver(), os.Getenv("FOLLOW_REPLICA"), c.at, false})
-	for _, db := range []*sql.DB{ours, c.db, c.replica} { // a new connection costs PostgreSQL a process
+	for _, db := range []*sql.DB{ours, c.db, c.replica} { // a connection costs PostgreSQL a process
 		db.SetMaxIdleConns(10)
 	}
 	c.leases, err = sqllease.New(ours, leases, nil)
@@ -396,7 +396,8 @@ func child(kind string) {
 func (c *agent) at(point string) {
 	one := 20 // of so many times
 	switch {
-	case strings.HasSuffix(point, "fence"), strings.HasSuffix(point, "SELECT"), strings.HasSuffix(point, "list"): // readers do this all the time
+	// Readers do this all the time.
+	case strings.HasSuffix(point, "fence"), strings.HasSuffix(point, "SELECT"), strings.HasSuffix(point, "list"):
 		one = 60
 	case c.kind == "reader", strings.HasSuffix(point, "PREPARE"):
 		one = 6
@@ -574,7 +575,8 @@ func (c *agent) commitPrepared() {
 			time.Sleep(rand.N(trialWindow))
 			_, err := c.db.Exec(fmt.Sprintf(commit, name))
 			if err != nil {
-				fmt.Fprintln(os.Stderr, err) // the server has not noticed the end of the process yet
+				// The server has not noticed yet that the process ended.
+				fmt.Fprintln(os.Stderr, err)
 			}
 		}
 	}

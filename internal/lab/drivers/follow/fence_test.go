@@ -146,7 +146,8 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				var looked atomic.Int64 // how often the reader tried to raise the fence, or looked for its holders
+				// looked counts how often the reader tried to raise the fence, or looked for its holders.
+				var looked atomic.Int64
 				r := follow.NewReader(p.store, pointed(t, db.driver, db.dsn, func(point string) {
 					if point == "before raise" || point == "after holders" || point == "before BEGIN" && db.dialect == follow.SQLite {
 						looked.Add(1)
@@ -359,7 +360,8 @@ func TestTriggerFencesColumnsThatOtherTriggersSet(t *testing.T) {
 	for _, column := range []string{"id", "a_id"} {
 		require.NoError(t, f.Trigger(t.Context(), db.DB, "outbox", column))
 	}
-	require.NoError(t, a.Trigger(t.Context(), db.DB, "outbox", "id")) // the fence and column outbox_fence and a_id have other ones
+	// Its trigger must not have the name of that of the fence outbox_fence and the column a_id.
+	require.NoError(t, a.Trigger(t.Context(), db.DB, "outbox", "id"))
 	old, id := p.id(t), p.id(t)
 	db.exec(t, insert(id))
 	db.set(t, id)

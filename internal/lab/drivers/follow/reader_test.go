@@ -173,8 +173,8 @@ func TestReadLeavesNothingOpen(t *testing.T) {
 }
 
 // If the primary's fence is below the cursor, the reader returns ErrRewound, and then a span that
-// sets the cursor back. A crash before that is stored loses no row: the next process gets the error,
-// too.
+// sets the cursor back. A crash before that is stored loses no row: the next process gets the
+// error, too.
 func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)

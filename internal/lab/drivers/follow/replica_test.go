@@ -101,8 +101,8 @@ func (r *replica) pauseNowAndThen(t testing.TB, ctx context.Context) {
 	}
 }
 
-// A replica that lags shows a span only when it shows every row of it. If it is promoted without the
-// last commits, the reader returns ErrRewound and continues from the replica's fence: no row is
+// A replica that lags shows a span only when it shows every row of it. If it is promoted without
+// the last commits, the reader returns ErrRewound and continues from the replica's fence: no row is
 // missed.
 func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	starts := map[string]func(t *testing.T) (primary database, server *servertest.Process){
@@ -201,7 +201,8 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	replica.catchUp(t, db) // it has the second row without the first
 	replica.exec(t, replica.pause)
 	db.exec(t, insert(first))
-	until(t, follow.NewReader(p.store, db.DB, f, cursor, fast()), second) // the primary's fence is above them
+	// The primary's fence is above both rows.
+	until(t, follow.NewReader(p.store, db.DB, f, cursor, fast()), second)
 	require.ErrorContains(t, untilLogged(t, read, &log, "waiting for the replica"), "waiting for the replica")
 	replica.exec(t, replica.resume)
 	got, err = read(t.Context())
