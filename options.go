@@ -58,7 +58,8 @@ func (o *Options) check(worker int, lease Lease) error {
 	lasts := min(l.until(instant{}, l.maxTick()), math.MaxInt64-l.Unit)
 	switch {
 	case o.BorrowAhead < 0 || o.BorrowAhead > lasts:
-		return fmt.Errorf("%w: BorrowAhead %v is not within 0 to %v, which is all the time of the layout", ErrInvalidOptions, o.BorrowAhead, lasts)
+		return fmt.Errorf("%w: BorrowAhead %v is not within 0 to %v, which is all the time of the layout",
+			ErrInvalidOptions, o.BorrowAhead, lasts)
 	case o.RewindTicks < 0 || o.RewindTicks > maxRewindTicks:
 		return fmt.Errorf("%w: RewindTicks %d is not within 0 to %d", ErrInvalidOptions, o.RewindTicks, maxRewindTicks)
 	case o.RandomStart && l.SequenceBits == 0:
@@ -86,7 +87,8 @@ func (o *Options) checkPolicy(lease Lease) error {
 		case a == ActionRewind && o.RewindTicks == 0:
 			return fmt.Errorf("%w: RewindPolicy has no effect without RewindTicks", ErrInvalidOptions)
 		case a == ActionBump && o.Layout.ClockSeqBits == 0:
-			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the layout has no clock-sequence bits, as ClockSeqLayout has", ErrInvalidOptions)
+			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the layout has no clock-sequence bits, as ClockSeqLayout has",
+				ErrInvalidOptions)
 		case a == ActionBump && lease != nil && !canBump:
 			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the lease cannot change its clock sequence", ErrInvalidOptions)
 		}

@@ -100,7 +100,8 @@ type Codec struct {
 // is all zeros, if there are more than 16 keys, or if the purpose is empty.
 func New(key []byte, purpose string, older ...[]byte) (*Codec, error) {
 	if purpose == "" {
-		return nil, fmt.Errorf(`%w: opaque: the purpose is empty; say what the IDs are of, for example "order"`, snowflake.ErrInvalidOptions)
+		return nil, fmt.Errorf(`%w: opaque: the purpose is empty; say what the IDs are of, for example "order"`,
+			snowflake.ErrInvalidOptions)
 	}
 	keys := append([][]byte{key}, older...)
 	if len(keys) > MaxKeys {
@@ -181,7 +182,8 @@ func (c *Codec) Decode(text string) (snowflake.ID, error) {
 		return 0, fmt.Errorf("%w: an opaque text here is %s and %d or %d characters", snowflake.ErrInvalidID, c.prefix, len62, len32)
 	}
 	if !ok {
-		return 0, fmt.Errorf("%w: not an opaque text: it has a character outside of the alphabet, or is over 128 bits", snowflake.ErrInvalidID)
+		return 0, fmt.Errorf("%w: not an opaque text: it has a character outside of the alphabet, or is over 128 bits",
+			snowflake.ErrInvalidID)
 	}
 	id, ok := c.open(n)
 	if !ok {

@@ -81,8 +81,9 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	var f auditFlags
 	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
 	store := storeFlag(fs, getenv)
-	fs.StringVar(&f.database, "database", "", "`URL` of the database of --query: postgres://HOST/DATABASE, mysql://HOST/DATABASE or sqlite:FILE.\n"+
-		"Give a URL with a password in the environment")
+	fs.StringVar(&f.database, "database", "",
+		"`URL` of the database of --query: postgres://HOST/DATABASE, mysql://HOST/DATABASE or sqlite:FILE.\n"+
+			"Give a URL with a password in the environment")
 	fs.StringVar(&f.query, "query", "", "`SQL` whose one column has the IDs, such as SELECT id FROM orders")
 	fs.StringVar(&f.from, "from", "", "continue after this `ID`, with --query")
 	fs.StringVar(&f.follow, "follow", "", "continue with new rows: the `NAME` of the fence that their writers check")
@@ -90,10 +91,12 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	fs.IntVar(&f.batch, "batch", 100_000, "how many rows to read in a statement")
 	fs.IntVar(&f.listed, "count", 20, "how many of each kind to list")
 	fs.StringVar(&f.input.Column, "column", "", "`NAME|N` of the column in CSV or a table: N counts from 1, if the columns have no names")
-	fs.StringVar(&f.input.Separator, "separator", "", "the `CHARACTER` between columns, or tab. Empty: the one that occurs most in the first line")
+	fs.StringVar(&f.input.Separator, "separator", "",
+		"the `CHARACTER` between columns, or tab. Empty: the one that occurs most in the first line")
 	fs.StringVar(&f.input.Field, "field", "", "the `NAME` of the field in JSON objects, one a line or in an array")
-	fs.StringVar(&f.metrics, "metrics-file", "", "`FILE` to which the counts are written as metrics, at the end of the audit or, with --follow, of each\n"+
-		"span: for the textfile collector of Prometheus' node_exporter. Its name ends in .prom")
+	fs.StringVar(&f.metrics, "metrics-file", "",
+		"`FILE` to which the counts are written as metrics, at the end of the audit or, with --follow, of each\n"+
+			"span: for the textfile collector of Prometheus' node_exporter. Its name ends in .prom")
 	fs.BoolVar(&f.json, "json", false, "print JSON, for programs")
 	f.strangers = strangers.Flags(fs)
 	if err := parse(fs, aboutAudit, args, getenv, stdout); err != nil {

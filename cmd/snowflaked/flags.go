@@ -143,27 +143,34 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.StringVar(&c.listen, "listen", defaultListen, "`ADDRESS` to listen at, such as :8080 for all interfaces")
 	fs.StringVar(&c.hosts, "hosts", "", "`NAMES`, separated by commas, under which a proxy may reach a server that listens on loopback,\n"+
 		"besides localhost")
-	fs.StringVar(&c.admin, "admin", "", "`ADDRESS` that serves only /healthz, /readyz, /metrics and gRPC's health, without token and TLS,\n"+
-		"such as :8081: probes are answered there even when clients use all connections of --listen. Empty: none")
+	fs.StringVar(&c.admin, "admin", "",
+		"`ADDRESS` that serves only /healthz, /readyz, /metrics and gRPC's health, without token and TLS,\n"+
+			"such as :8081: probes are answered there even when clients use all connections of --listen. Empty: none")
 	store := storeFlag(fs, getenv)
 	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\n"+
 		"Empty: the host's name")
-	fs.StringVar(&c.server.Fleet, "fleet", "", "`NAME` of the servers that share the store, a label of the metrics: set it if one job has several\n"+
-		"fleets")
-	fs.IntVar(&c.first, "first", 0, "the first worker ID, a `NUMBER`, that this server may have, if lower ones are used by others, such as\n"+
-		"the function of snowflake sql --generate")
+	fs.StringVar(&c.server.Fleet, "fleet", "",
+		"`NAME` of the servers that share the store, a label of the metrics: set it if one job has several\n"+
+			"fleets")
+	fs.IntVar(&c.first, "first", 0,
+		"the first worker ID, a `NUMBER`, that this server may have, if lower ones are used by others, such as\n"+
+			"the function of snowflake sql --generate")
 	fs.IntVar(&c.count, "count", 0, "how many worker IDs, from --first on, this server may have. 0: all up to the layout's last one")
 	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("how long IDs continue during an outage of the store. At most %v.\n"+
 		"0: the store's default, such as 3s with file: and 2m with s3:", lease.MaxWindow))
 	fs.BoolVar(&c.newStore, "new-store", false, "the store has never been used: do not wait in case its entries were lost")
-	fs.DurationVar(&c.watermark, "watermark", 0, "how often to read the store's watermark, 1s or more, for the metric of its age and the header\n"+
-		"Snowflake-Watermark. 0: only if a client asks for it (GET /watermark)")
-	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save how far the watermark may rise, such as 1s, while a client reads it: the watermark\n"+
-		"lags by as much. 0: three times in a window. At most a third of --window")
-	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "at the start, wait until the kernel reports an error of the clock of at most this, such as 100ms.\n"+
-		"0: do not wait")
-	fs.StringVar(&c.vmClock, "vmclock", "", "`DEVICE` that reports clones of the machine; if it cannot be used, the server does not start.\n"+
-		"Empty: /dev/vmclock0, if it can be used. Linux only")
+	fs.DurationVar(&c.watermark, "watermark", 0,
+		"how often to read the store's watermark, 1s or more, for the metric of its age and the header\n"+
+			"Snowflake-Watermark. 0: only if a client asks for it (GET /watermark)")
+	fs.DurationVar(&c.floor, "floor-every", 0,
+		"how often to save how far the watermark may rise, such as 1s, while a client reads it: the watermark\n"+
+			"lags by as much. 0: three times in a window. At most a third of --window")
+	fs.DurationVar(&c.maxClockError, "max-clock-error", 0,
+		"at the start, wait until the kernel reports an error of the clock of at most this, such as 100ms.\n"+
+			"0: do not wait")
+	fs.StringVar(&c.vmClock, "vmclock", "",
+		"`DEVICE` that reports clones of the machine; if it cannot be used, the server does not start.\n"+
+			"Empty: /dev/vmclock0, if it can be used. Linux only")
 	layout := layoutFlag(fs)
 	fs.StringVar(&c.policy, "policy", "wait:10ms", "what happens when the clock goes back: `wait:TIME|fail|clockseq|rewind:TICKS`")
 	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
@@ -172,17 +179,22 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.IntVar(&c.server.MaxIDs, "max-ids", 100_000, "how many IDs a call may ask for")
 	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "how long a stream may last")
 	fs.IntVar(&c.server.MaxInFlight, "max-in-flight", 1024, "how much may be in flight: a request counts 1, and 1 more for each 1,024 IDs")
-	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of --max-in-flight one client's address may use; behind a proxy set it to --max-in-flight.\n"+
-		"0: half")
-	fs.IntVar(&c.maxConnections, "max-connections", 20_000, "how many connections may be open: others wait until one closes. It is also limited to \"ulimit -n\" - 50")
-	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second, "how long a call may take, and how long a slow client may take to send or read")
-	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: each request must carry one of them. A token has 16 characters\n"+
-		"or more. A client can have a name and a quota: TOKEN name=web ids-per-second=5000. It may take one\n"+
-		"second's IDs at once, and no more in a call, unless burst=N follows. The file is read again when it changes")
+	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0,
+		"how much of --max-in-flight one client's address may use; behind a proxy set it to --max-in-flight.\n"+
+			"0: half")
+	fs.IntVar(&c.maxConnections, "max-connections", 20_000,
+		"how many connections may be open: others wait until one closes. It is also limited to \"ulimit -n\" - 50")
+	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second,
+		"how long a call may take, and how long a slow client may take to send or read")
+	fs.StringVar(&c.tokenFile, "token-file", "",
+		"`FILE` of bearer tokens, one a line: each request must carry one of them. A token has 16 characters\n"+
+			"or more. A client can have a name and a quota: TOKEN name=web ids-per-second=5000. It may take one\n"+
+			"second's IDs at once, and no more in a call, unless burst=N follows. The file is read again when it changes")
 	fs.StringVar(&c.cert, "tls-cert", "", "`FILE` of the certificate, in PEM. It is read again when it changes")
 	fs.StringVar(&c.key, "tls-key", "", "`FILE` of the certificate's key, in PEM. It is read again when it changes")
-	fs.StringVar(&c.clientCA, "tls-client-ca", "", "`FILE` of the authorities of clients' certificates, in PEM: each client needs a certificate.\n"+
-		"It is read again when it changes")
+	fs.StringVar(&c.clientCA, "tls-client-ca", "",
+		"`FILE` of the authorities of clients' certificates, in PEM: each client needs a certificate.\n"+
+			"It is read again when it changes")
 	fs.DurationVar(&c.drain, "drain", 2*time.Second, "how long to continue serving after SIGTERM, until load balancers have noticed")
 	fs.DurationVar(&c.grace, "grace", 15*time.Second, "how long requests may take to finish after --drain")
 	fs.StringVar(&c.logFormat, "log-format", "text", "`text|json` of the log on standard error")
