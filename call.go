@@ -118,8 +118,8 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// maxExtends is how often a call asks the lease for more. Once is enough unless other calls take what
-// it gives.
+// maxExtends is how often a call asks the lease for more. Once is enough unless other calls take
+// what it gives.
 const maxExtends = 100
 
 // extend asks the lease for more than it grants.

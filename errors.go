@@ -23,15 +23,15 @@ var (
 	// The Parse functions, the Unmarshal methods and Scan return ErrInvalidID if a text or a value
 	// is not the canonical form of an ID; the methods that write an ID, if it is negative; Check,
 	// and New for Options.After, if the ID is not of the layout; Encode, if a clock sequence or a
-	// sequence does not fit; a Generator's methods, if the clock sequence that its lease grants does
-	// not.
+	// sequence does not fit; a Generator's methods, if the clock sequence that its lease grants
+	// does not.
 	ErrInvalidID = errors.New("snowflake: invalid ID")
 	// Validate, Encode, Range, Follows, New and NewLeased return ErrInvalidLayout if a layout is
 	// not valid.
 	ErrInvalidLayout = errors.New("snowflake: invalid layout")
 	// New, NewLeased and Encode return ErrWorkerRange, as a [*FieldRangeError], if a worker or
-	// datacenter does not fit; NextID, NextIDContext and Fill, if the worker ID that the lease grants
-	// does not.
+	// datacenter does not fit; NextID, NextIDContext and Fill, if the worker ID that the lease
+	// grants does not.
 	ErrWorkerRange = errors.New("snowflake: worker out of range")
 	// New and NewLeased return ErrInvalidOptions if an option is out of its range or would have no
 	// effect; the methods of a Generator return it if the Generator was not made by them.

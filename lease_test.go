@@ -232,8 +232,8 @@ func TestLeasedCallEndsThoughEachExtensionGivesTooLittle(t *testing.T) {
 	assert.Equal(t, 10+maxExtends, asked)
 }
 
-// A call has put back an ID of the tick after noon's. Then a floor lies above it, and the clock goes
-// back below the floor.
+// A call has put back an ID of the tick after noon's. Then a floor lies above it, and the clock
+// goes back below the floor.
 func TestNothingThatWasPutBackIsIssuedBelowAFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := &stopped{noon}, newTestLease(noon.Add(-time.Hour), noon.Add(time.Hour))
@@ -349,7 +349,8 @@ func TestLeasedCallIsRefusedAtOnceIfItsTickBeginsAfterItsDeadline(t *testing.T) 
 	})
 }
 
-// If it has borrowed as much as the lease grants, a renewal that comes before its deadline is enough.
+// If it has borrowed as much as the lease grants, a renewal that comes before its deadline is
+// enough.
 func TestLeasedCallThatBorrowsWaitsForARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newTestLease(noon.Add(-time.Hour), noon.Add(time.Second))

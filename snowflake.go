@@ -105,8 +105,8 @@ type madeAs struct {
 	fixed     ID // the clock sequence is 0
 }
 
-// warnOfSecond warns if another generator with the fields of g may be in use in this process, unless
-// g is known to take its place.
+// warnOfSecond warns if another generator with the fields of g may be in use in this process,
+// unless g is known to take its place.
 func (g *Generator) warnOfSecond(replaces bool) {
 	l := g.seq.layout
 	p := l.Decode(g.seq.fixed)

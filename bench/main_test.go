@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain drops the warnings about second generators with the same worker ID: each round makes some.
+// TestMain drops the warnings about second generators with the same worker ID: each round makes
+// some.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	os.Exit(m.Run())

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Programs of this release and of later ones share a store. If this test fails, they no longer read each other's records:
-// keep the names, or read the old ones, too.
+// Programs of this release and of later ones share a store. If this test fails, they no longer read
+// each other's records: keep the names, or read the old ones, too.
 func TestStoredRecordsKeepTheirForm(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 3, 4, 5, 6, s, 7_000_000, time.UTC) }
 	r := record{

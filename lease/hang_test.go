@@ -231,8 +231,8 @@ func TestStoreThatAnswersLateAndIsWipedIsHealed(t *testing.T) {
 	})
 }
 
-// A start ends while it waits. Its error says what for wherever the time ends, and that it has ended,
-// also if the request that was under way fails with an error of its own.
+// A start ends while it waits. Its error says what for wherever the time ends, and that it has
+// ended, also if the request that was under way fails with an error of its own.
 func TestStartThatEndsWithinARequestSaysWhatItWaitsFor(t *testing.T) {
 	fails := errors.New("no space left on device")
 	for _, waits := range []error{ErrWiped, ErrExhausted, fails} {

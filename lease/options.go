@@ -165,9 +165,9 @@ type Options struct {
 
 	// MaxClockError lets Acquire wait, and fail in the end with an error that matches
 	// [ErrClockUnsynchronized], while the kernel does not say that a time service sets the clock,
-	// or says that the clock may be off by more than this. 0: Acquire does not ask, because in containers and test machines the kernel
-	// often says so though the clock is right. [Stats] has what the kernel says. Linux only, with
-	// Clock: nil.
+	// or says that the clock may be off by more than this. 0: Acquire does not ask, because in
+	// containers and test machines the kernel often says so though the clock is right. [Stats] has
+	// what the kernel says. Linux only, with Clock: nil.
 	MaxClockError time.Duration
 
 	// Logger gets what an operator should know: an error if no IDs are issued because the

@@ -19,10 +19,10 @@ import (
 // key is another key and '/' and more. Values are UTF-8 text without NUL, of up to 64 KiB.
 //
 // A Store may also have a method Now(context.Context) (time.Time, error), if its engine has a clock
-// that clients can ask (errors.ErrUnsupported says that this one has none), and be a [Windower]. If its engine can be asked for settings with which it
-// may lose what it acknowledged, the Store may have a method Settings(context.Context) ([]string,
-// error), which returns those that are set so, such as "appendonly = no". Each lease calls it once,
-// logs a warning, and shows them in Stats.
+// that clients can ask (errors.ErrUnsupported says that this one has none), and be a [Windower]. If
+// its engine can be asked for settings with which it may lose what it acknowledged, the Store may
+// have a method Settings(context.Context) ([]string, error), which returns those that are set so,
+// such as "appendonly = no". Each lease calls it once, logs a warning, and shows them in Stats.
 type Store interface {
 	// Get returns the entry of key, as the last Put or Delete that had returned before Get
 	// was called left it, or a later one. If there is none, its Version is empty. If there is

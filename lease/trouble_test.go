@@ -167,7 +167,8 @@ type tells struct {
 
 func (s tells) Settings(context.Context) ([]string, error) { return s.unsafe, s.err }
 
-// MaxClockError is for a start: while nobody sets the clock, a lost worker ID is replaced all the same.
+// MaxClockError is for a start: while nobody sets the clock, a lost worker ID is replaced all the
+// same.
 func TestUnsynchronizedClockDoesNotKeepALostWorkerIDFromBeingReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kernelSays(t, ClockSync{Known: true, Synchronized: true})

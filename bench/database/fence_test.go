@@ -49,9 +49,10 @@ func BenchmarkFence(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkRaise measures how often a reader raises the fence beside 64 writers, who rest for 200 ms after each transaction,
-// and how long their transactions take: also beside a transaction that commits a second after its check, again and
-// again. In the way "exclusive" the reader waits in the queue for the writers' lock, as it does not in package follow.
+// BenchmarkRaise measures how often a reader raises the fence beside 64 writers, who rest for 200
+// ms after each transaction, and how long their transactions take: also beside a transaction that
+// commits a second after its check, again and again. In the way "exclusive" the reader waits in the
+// queue for the writers' lock, as it does not in package follow.
 func BenchmarkRaise(b *testing.B) {
 	for name, start := range servers {
 		s := start(b, 512)

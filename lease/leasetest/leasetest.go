@@ -13,8 +13,8 @@
 //
 // Run cannot make the engine fail, so it does not check that an entry survives a crash, nor that no
 // version comes again after a backup was restored. Wipe also resets the engine's counters, as a new
-// server would. If the engine is away for a moment, as a cluster without a leader is, a test begins anew with another
-// storage.
+// server would. If the engine is away for a moment, as a cluster without a leader is, a test begins
+// anew with another storage.
 package leasetest
 
 import (

@@ -11,10 +11,10 @@ import (
 )
 
 // Connect is nats.Connect with options for a client that recovers soon after an outage: it tries to
-// connect for ever, to each server at least every 1.5 s, and gives up a connection on which nothing is heard
-// for 12 s. (With the defaults of package nats it gives up after 60 tries, or if it is refused twice, and notices
-// a dead connection after 6 minutes.) It writes no log. Add what else the servers need, such as nats.UserInfo,
-// nats.UserCredentials and nats.RootCAs.
+// connect for ever, to each server at least every 1.5 s, and gives up a connection on which nothing
+// is heard for 12 s. (With the defaults of package nats it gives up after 60 tries, or if it is
+// refused twice, and notices a dead connection after 6 minutes.) It writes no log. Add what else
+// the servers need, such as nats.UserInfo, nats.UserCredentials and nats.RootCAs.
 //
 // url has one or more URLs of servers, with commas between them. Connect returns without an error
 // if no server answers: then the connection is made later. If an option cannot be used, Connect
@@ -60,8 +60,8 @@ var (
 	errNoAnswer = errors.New("no server answered")
 )
 
-// untilBroken returns a context that also ends after limit, or if the connection breaks, because then no answer
-// comes. Call end to free it.
+// untilBroken returns a context that also ends after limit, or if the connection breaks, because
+// then no answer comes. Call end to free it.
 func (s *Store) untilBroken(ctx context.Context, limit time.Duration) (_ context.Context, end func()) {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, errNoAnswer)
 	ctx, cancel := context.WithCancelCause(ctx)

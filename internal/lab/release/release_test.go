@@ -140,9 +140,9 @@ func TestOnlyAGreaterMinorOrMajorVersionMayBreak(t *testing.T) {
 }
 
 // Each action of a workflow is pinned by its commit, with the version for the reader, and the image
-// that builds snowflaked by its digest. A workflow may only read, unless one of its jobs needs more.
-// Dependabot proposes versions for snowflaked and the unpublished modules only, because programs
-// import the others.
+// that builds snowflaked by its digest. A workflow may only read, unless one of its jobs needs
+// more. Dependabot proposes versions for snowflaked and the unpublished modules only, because
+// programs import the others.
 func TestWorkflowsTrustLittle(t *testing.T) {
 	tree := repository(t)
 	read := func(path string) string {

@@ -28,8 +28,8 @@ func Bench(b *testing.B, s *Server) {
 	}
 }
 
-// Puts measures the methods of a store, with values as long as a record: Put of a new entry and, as in a
-// renewal, of one that is there, Get, and List of 1,024 entries.
+// Puts measures the methods of a store, with values as long as a record: Put of a new entry and, as
+// in a renewal, of one that is there, Get, and List of 1,024 entries.
 func Puts(b *testing.B, store lease.Store) {
 	value, made := []byte(strings.Repeat("a record ", 50)), 0
 	put := func(b *testing.B, key, old string) string {

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Child is the test binary, started again. It writes the IDs that it issues to standard output, with
-// WriteIDs, and what else it has to say to standard error. It ends with its parent if it calls
+// Child is the test binary, started again. It writes the IDs that it issues to standard output,
+// with WriteIDs, and what else it has to say to standard error. It ends with its parent if it calls
 // EndWithParent, or reads standard input to the end.
 type Child struct {
 	Lines <-chan string // of standard error; closed when there are no more
@@ -36,8 +36,8 @@ type Child struct {
 	firstAt time.Time
 }
 
-// StartChild starts a child with variables added to its environment. It is killed when the test ends.
-// Somebody has to receive its Lines.
+// StartChild starts a child with variables added to its environment. It is killed when the test
+// ends. Somebody has to receive its Lines.
 func StartChild(t testing.TB, env ...string) *Child {
 	t.Helper()
 	exe := Must(os.Executable())(t)
@@ -160,8 +160,8 @@ func (s *Issued) Add(run int, ids ...snowflake.ID) {
 // Len returns how many IDs were issued.
 func (s *Issued) Len() int { return len(s.ids) }
 
-// Check fails if an ID was issued twice, or if two children stamped the same tick of one worker ID and
-// clock sequence.
+// Check fails if an ID was issued twice, or if two children stamped the same tick of one worker ID
+// and clock sequence.
 func (s *Issued) Check(t testing.TB, l snowflake.Layout) {
 	t.Helper()
 	slices.SortFunc(s.ids, func(a, b issuedID) int { return cmp.Compare(a.id, b.id) })

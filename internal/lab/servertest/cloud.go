@@ -25,8 +25,8 @@ import (
 // Dynalite takes any.
 const AccessKey, Secret = "access", "a-secret"
 
-// S3 starts a server with the protocol of S3: versitygw, over files with extended attributes. dir has the
-// objects of its only bucket.
+// S3 starts a server with the protocol of S3: versitygw, over files with extended attributes. dir
+// has the objects of its only bucket.
 func S3(t testing.TB, bucket string) (addr, dir string, p *Process) {
 	t.Helper()
 	path, all := installed.Need(t, installed.VersityGW), Dir(t, "")
@@ -37,8 +37,8 @@ func S3(t testing.TB, bucket string) (addr, dir string, p *Process) {
 		"--keep-alive", "--quiet", "posix", all}}, func() error { return speaks(addr) })
 }
 
-// serve runs dynalite. By itself it ends if a client breaks its connection in the middle of a request, and closes a
-// connection that was idle for 5 s, also if a request is on its way.
+// serve runs dynalite. By itself it ends if a client breaks its connection in the middle of a
+// request, and closes a connection that was idle for 5 s, also if a request is on its way.
 const serve = `
 process.on('uncaughtException', err => { if (err.code !== 'ECONNRESET') { console.error(err); process.exit(1) } })
 const [port, path] = process.argv.slice(1)
@@ -119,8 +119,9 @@ type Refusal struct {
 	Says   string
 }
 
-// Refusals checks that errors say what to do and name the place of the key "key", and that no request is sent twice: a Put
-// that is repeated would fail although it was stored. body has an answer's code in place of CODE.
+// Refusals checks that errors say what to do and name the place of the key "key", and that no
+// request is sent twice: a Put that is repeated would fail although it was stored. body has an
+// answer's code in place of CODE.
 func Refusals(t *testing.T, place, body string, open func(RoundTrip) (lease.Store, error), all []Refusal) {
 	for _, r := range all {
 		sent := 0

@@ -31,8 +31,8 @@ type Member struct {
 // Cluster has the servers of a cluster.
 type Cluster []*Member
 
-// StartCluster starts n servers at once, since one may be ready only when another one runs. The function returns how to
-// start a member, and what Start takes as ready.
+// StartCluster starts n servers at once, since one may be ready only when another one runs. The
+// function returns how to start a member, and what Start takes as ready.
 func StartCluster(t testing.TB, n int, how func(m *Member, all Cluster) (c Command, ready func() error)) Cluster {
 	t.Helper()
 	dir, all := Dir(t, ""), Cluster{}
@@ -87,7 +87,8 @@ func (c Cluster) Leader(t testing.TB, space string, leads Leads) (leader *Member
 // Leads reports whether a member leads a space, as far as it is known now.
 type Leads func(m *Member, space string) bool
 
-// LosesLeader is for Outage: the leader of a cluster of three is replaced. s has the cluster's addresses.
+// LosesLeader is for Outage: the leader of a cluster of three is replaced. s has the cluster's
+// addresses.
 func LosesLeader(s *Server, c Cluster, leads Leads) []Fault {
 	faults := []Fault{{"LeaderThatWasPausedDoesNotAnswerOldly", func(t *testing.T, space string) { paused(t, s, space, c, leads) }}}
 	if depth.Full() {
@@ -99,7 +100,8 @@ func LosesLeader(s *Server, c Cluster, leads Leads) []Fault {
 	return faults
 }
 
-// LosesMajority is for Outage: two servers of a cluster of three are killed and started again. s has the cluster's addresses.
+// LosesMajority is for Outage: two servers of a cluster of three are killed and started again. s
+// has the cluster's addresses.
 func LosesMajority(s *Server, c Cluster, leads Leads) []Fault {
 	return []Fault{{"ServerThatIsAloneDoesNotAnswer", func(t *testing.T, space string) {
 		leader, others := c.Leader(t, space, leads)
@@ -110,8 +112,8 @@ func LosesMajority(s *Server, c Cluster, leads Leads) []Fault {
 	}}}
 }
 
-// Alone kills all others, and checks that the survivor does not answer, since its answer may be old, and says so. It returns a
-// client of the survivor, and an entry.
+// Alone kills all others, and checks that the survivor does not answer, since its answer may be
+// old, and says so. It returns a client of the survivor, and an entry.
 func Alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) (lease.Store, lease.Entry) {
 	t.Helper()
 	store := s.client(t, survivor.Addr, space)
@@ -137,7 +139,8 @@ func Alone(t *testing.T, s *Server, space string, survivor *Member, others Clust
 	return store, old
 }
 
-// alone: when all others are killed, the survivor does not answer. It answers again when there is a majority.
+// alone: when all others are killed, the survivor does not answer. It answers again when there is a
+// majority.
 func alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) {
 	store, old := Alone(t, s, space, survivor, others)
 	others.together(t, func(m *Member) { m.Restart() })
@@ -153,8 +156,8 @@ func alone(t *testing.T, s *Server, space string, survivor *Member, others Clust
 	})
 }
 
-// paused: a leader that was paused does not know that there is another leader, and has requests that wait. A
-// read that it answers when it goes on is not older than the read's beginning.
+// paused: a leader that was paused does not know that there is another leader, and has requests
+// that wait. A read that it answers when it goes on is not older than the read's beginning.
 func paused(t *testing.T, s *Server, space string, c Cluster, leads Leads) {
 	leader, others := c.Leader(t, space, leads)
 	old := s.client(t, leader.Addr, space)

@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// Postgres starts a PostgreSQL server with the superuser "owner", who needs the password if it is not
-// empty, and waits until ready returns nil for the server's address. args are added to the server's.
+// Postgres starts a PostgreSQL server with the superuser "owner", who needs the password if it is
+// not empty, and waits until ready returns nil for the server's address. args are added to the
+// server's.
 func Postgres(t testing.TB, password string, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
 	const debian, user = "postgresql", "postgres"
@@ -41,7 +42,8 @@ func Postgres(t testing.TB, password string, ready func(addr string) error, args
 	}, func() error { return ready(addr) })
 }
 
-// PostgresStandby starts a hot standby of a server that Postgres has started without a password, as Postgres does.
+// PostgresStandby starts a hot standby of a server that Postgres has started without a password, as
+// Postgres does.
 func PostgresStandby(t testing.TB, primary string, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
 	const debian, user = "postgresql", "postgres"
@@ -57,8 +59,8 @@ func PostgresStandby(t testing.TB, primary string, ready func(addr string) error
 	}, func() error { return ready(addr) })
 }
 
-// MariaDB starts a MariaDB server with the user "root", who needs no password, and waits until ready
-// returns nil for the server's address. args are added to the server's.
+// MariaDB starts a MariaDB server with the user "root", who needs no password, and waits until
+// ready returns nil for the server's address. args are added to the server's.
 func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
 	const debian, user = "mariadb-server", "mysql"

@@ -37,18 +37,18 @@ type task struct {
 // batch is how many IDs a child issues every three milliseconds.
 const batch = 10
 
-// Parallel is how many tests Main runs at once, except in the full run. Most tests wait more than they
-// work. If the tests of a package work more, set a smaller number before Main is called.
+// Parallel is how many tests Main runs at once, except in the full run. Most tests wait more than
+// they work. If the tests of a package work more, set a smaller number before Main is called.
 var Parallel = 8
 
-// Opener opens a client of a space, which is a name of letters and digits for a separate table or prefix. If the client has to
-// be closed, end is not nil.
+// Opener opens a client of a space, which is a name of letters and digits for a separate table or
+// prefix. If the client has to be closed, end is not nil.
 type Opener func(addr, space string) (store lease.Store, end func() error, err error)
 
 var opener Opener
 
-// Main runs the tests of a package. They and their child processes open their stores with open. Main returns the
-// exit status for os.Exit.
+// Main runs the tests of a package. They and their child processes open their stores with open.
+// Main returns the exit status for os.Exit.
 func Main(m *testing.M, open Opener) int {
 	opener = open
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: askNames}
@@ -110,7 +110,8 @@ func (k task) hold(store lease.Store) error {
 	return l.Err()
 }
 
-// fleetLayout has few IDs in a tick. If two holders had one worker ID, they would issue the same IDs.
+// fleetLayout has few IDs in a tick. If two holders had one worker ID, they would issue the same
+// IDs.
 func fleetLayout() snowflake.Layout {
 	l := snowflake.DefaultLayout()
 	l.SequenceBits, l.ClockSeqBits, l.TimeBits = 6, 3, 44
@@ -177,7 +178,8 @@ func (f *fleet) awaitAll(when string) {
 	}
 }
 
-// check ends all processes and looks for an ID that was issued twice. store is a client of the fleet's store.
+// check ends all processes and looks for an ID that was issued twice. store is a client of the
+// fleet's store.
 func (f *fleet) check(store lease.Store) {
 	f.t.Helper()
 	var issued Issued
@@ -229,8 +231,8 @@ type Fault struct {
 
 // Outage lets a fleet of processes issue IDs while one fault after the other happens. The processes
 // reach the server at addr. During each fault one process is killed, and one is stopped for longer
-// than a window. When the fault is over, each living process must issue IDs again, by itself. No ID is
-// issued twice.
+// than a window. When the fault is over, each living process must issue IDs again, by itself. No ID
+// is issued twice.
 func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 	t.Helper()
 	processes := depth.Of(3, 6)

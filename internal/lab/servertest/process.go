@@ -22,8 +22,8 @@ import (
 )
 
 // Program returns the path of an installed program. A candidate is a name in PATH or an absolute
-// pattern; the first candidate that exists is taken. If no candidate exists, Program skips the test and
-// names the Debian package. If the environment variable CI is set, it fails the test instead.
+// pattern; the first candidate that exists is taken. If no candidate exists, Program skips the test
+// and names the Debian package. If the environment variable CI is set, it fails the test instead.
 func Program(t testing.TB, debianPackage string, candidates ...string) string {
 	t.Helper()
 	for _, c := range candidates {
@@ -41,8 +41,9 @@ func Program(t testing.TB, debianPackage string, candidates ...string) string {
 	return ""
 }
 
-// Port returns a free TCP port of the loopback interface. Until the test ends, a socket has the port without listening
-// on it. So no other test and no connection is given the port, while a server may listen on it, and may start again.
+// Port returns a free TCP port of the loopback interface. Until the test ends, a socket has the
+// port without listening on it. So no other test and no connection is given the port, while a
+// server may listen on it, and may start again.
 func Port(t testing.TB) int {
 	t.Helper()
 	syscall.ForkLock.RLock() // so that no server inherits the socket
@@ -59,8 +60,8 @@ func Port(t testing.TB) int {
 	return addr.(*syscall.SockaddrInet4).Port
 }
 
-// Dir returns a directory that is removed when the test ends. If we are root and owner is not empty,
-// the directory belongs to that user.
+// Dir returns a directory that is removed when the test ends. If we are root and owner is not
+// empty, the directory belongs to that user.
 func Dir(t testing.TB, owner string) string {
 	t.Helper()
 	dir := Must(os.MkdirTemp("", "servertest"))(t)
@@ -192,7 +193,8 @@ func awaitState(id int, states string) {
 	}
 }
 
-// signal signals the server and its children. It stops the server first, so that the server starts no more children.
+// signal signals the server and its children. It stops the server first, so that the server starts
+// no more children.
 func (p *Process) signal(s syscall.Signal) (pids []int) {
 	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 	awaitState(p.cmd.Process.Pid, "TZ")

@@ -41,7 +41,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return NewProxyOf(t, target, "")
 }
 
-// NewProxyOf returns a Proxy whose Hold holds only the connections on which the text was sent, and both directions.
+// NewProxyOf returns a Proxy whose Hold holds only the connections on which the text was sent, and
+// both directions.
 func NewProxyOf(t testing.TB, target, text string) *Proxy {
 	t.Helper()
 	return newProxyAt(t, "127.0.0.1:0", target, text)
@@ -72,13 +73,13 @@ func (p *Proxy) Close() {
 // Addr returns the address on which the proxy listens.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Turns returns how often a client sent something first, or after something had come from the server.
-// If each connection has one request at a time, this is the number of round trips. The answer to a PING
-// of HTTP/2 does not count.
+// Turns returns how often a client sent something first, or after something had come from the
+// server. If each connection has one request at a time, this is the number of round trips. The
+// answer to a PING of HTTP/2 does not count.
 func (p *Proxy) Turns() int { return int(p.turns.Load()) }
 
-// Drop drops all bytes until Heal is called, on new connections too. Heal resets each connection that
-// lost bytes.
+// Drop drops all bytes until Heal is called, on new connections too. Heal resets each connection
+// that lost bytes.
 func (p *Proxy) Drop() { p.set(dropping, 0) }
 
 // Reset resets every connection, and every new connection until Heal is called.
@@ -112,7 +113,8 @@ func (p *Proxy) swallows(c net.Conn) bool {
 // Delay delivers bytes late, in both directions.
 func (p *Proxy) Delay(d time.Duration) { p.set(passing, d) }
 
-// Hold keeps what clients send. Heal delivers it, even if the clients have closed their connections.
+// Hold keeps what clients send. Heal delivers it, even if the clients have closed their
+// connections.
 func (p *Proxy) Hold() { p.set(holding, 0) }
 
 // Heal makes the network good again.
@@ -139,7 +141,8 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// keep remembers connections, so that they are closed when the test ends. It reports whether the test goes on.
+// keep remembers connections, so that they are closed when the test ends. It reports whether the
+// test goes on.
 func (p *Proxy) keep(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,13 +195,15 @@ func (p *Proxy) connect(client net.Conn) {
 	p.pipe(server, client, func([]byte) { answered.Store(true) }, &named, false)
 }
 
-// isPong reports whether a client sent only the answer to a PING of HTTP/2. gRPC's servers send a PING with each request,
-// to measure the bandwidth. If the disk is slow, the PING is sent before the answer to the request.
+// isPong reports whether a client sent only the answer to a PING of HTTP/2. gRPC's servers send a
+// PING with each request, to measure the bandwidth. If the disk is slow, the PING is sent before
+// the answer to the request.
 func isPong(b []byte) bool {
 	return len(b) == 17 && bytes.HasPrefix(b, []byte{0, 0, 8, 6, 1}) // 8 bytes, type PING, with the flag ACK
 }
 
-// pipe delivers what from sends, until one of the two connections is closed. named is true if p.only was sent.
+// pipe delivers what from sends, until one of the two connections is closed. named is true if
+// p.only was sent.
 func (p *Proxy) pipe(from, to net.Conn, count func([]byte), named *atomic.Bool, request bool) {
 	lost, held := false, false
 	b := make([]byte, 1<<16)

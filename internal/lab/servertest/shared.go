@@ -9,7 +9,8 @@ import (
 )
 
 // Shared returns a function that starts a server when the first test calls it, and returns the same
-// server to all tests. Main stops the servers. No test may stop them, or change what other tests rely on.
+// server to all tests. Main stops the servers. No test may stop them, or change what other tests
+// rely on.
 func Shared[T any](start func(testing.TB) T) func(testing.TB) T {
 	var mu sync.Mutex
 	var server T

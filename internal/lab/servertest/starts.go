@@ -20,8 +20,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Starts measures what a start asks of a store in which half of the worker IDs are held, whether they
-// are ten or 100,000: its requests, the entries that it reads, and how long it takes.
+// Starts measures what a start asks of a store in which half of the worker IDs are held, whether
+// they are ten or 100,000: its requests, the entries that it reads, and how long it takes.
 func Starts(b *testing.B, s *Server) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprintf("holders=%d", n), func(b *testing.B) {

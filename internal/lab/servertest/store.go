@@ -53,7 +53,8 @@ func Calls(store lease.Store, key string) map[string]func(context.Context) error
 	}
 }
 
-// Await calls f until it returns nil. If that takes too long even for a slow machine, the test fails with f's error.
+// Await calls f until it returns nil. If that takes too long even for a slow machine, the test
+// fails with f's error.
 func Await(t testing.TB, f func() error) {
 	t.Helper()
 	begun := time.Now()
@@ -69,7 +70,8 @@ func Await(t testing.TB, f func() error) {
 	}
 }
 
-// Store runs the tests of leasetest, in new spaces of the server. If there are several ways to wipe a space, they take turns.
+// Store runs the tests of leasetest, in new spaces of the server. If there are several ways to wipe
+// a space, they take turns.
 func Store(t *testing.T, s *Server) {
 	wipes := slices.Sorted(maps.Keys(s.Wipes))
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {

@@ -111,7 +111,8 @@ func Run(t *testing.T, s *Server) {
 	Calm(t, s)
 }
 
-// Faults runs the tests that need the server alone: a crowd comes, and the server is killed, stopped and cut off.
+// Faults runs the tests that need the server alone: a crowd comes, and the server is killed,
+// stopped and cut off.
 func Faults(t *testing.T, s *Server) {
 	t.Run("CrowdTakesEveryWorkerID", func(t *testing.T) { crowd(t, s) })
 	t.Run("FleetOutlivesItsServerAndNetwork", func(t *testing.T) {
@@ -123,7 +124,8 @@ func Faults(t *testing.T, s *Server) {
 	})
 }
 
-// Calm runs the tests that do not disturb the server. They run in parallel, when t's function has returned.
+// Calm runs the tests that do not disturb the server. They run in parallel, when t's function has
+// returned.
 func Calm(t *testing.T, s *Server) {
 	tests := map[string]func(*testing.T, *Server){
 		"RenewalIsOneRoundTrip":              oneTrip,
@@ -207,7 +209,8 @@ func crowd(t *testing.T, s *Server) {
 	require.Len(t, full.Holders, n)
 }
 
-// Crowd lets n clients with separate connections take worker IDs at once. Each gets a different worker ID.
+// Crowd lets n clients with separate connections take worker IDs at once. Each gets a different
+// worker ID.
 func Crowd(t *testing.T, s *Server, n int) []lease.Store {
 	t.Helper()
 	stores := s.clients(t, n, s.Addr, NewSpace())
@@ -249,8 +252,8 @@ func (ids seen) issue(t *testing.T, h *link.Holder, n int) error {
 	return nil
 }
 
-// issueSoon issues n IDs. While the window has ended, it tries again: the server may be away, or on a
-// busy machine a renewal may be late.
+// issueSoon issues n IDs. While the window has ended, it tries again: the server may be away, or on
+// a busy machine a renewal may be late.
 func (ids seen) issueSoon(t *testing.T, h *link.Holder, n int) {
 	t.Helper()
 	Await(t, func() error {
@@ -340,8 +343,9 @@ func (ids seen) toTheEnd(t *testing.T, h *link.Holder) {
 	}
 }
 
-// hangs: while the server hangs, a holder issues IDs until its window ends, and calls end with their contexts, also if they
-// are more than a client has connections. When the server goes on, so does the holder.
+// hangs: while the server hangs, a holder issues IDs until its window ends, and calls end with
+// their contexts, also if they are more than a client has connections. When the server goes on, so
+// does the holder.
 func hangs(t *testing.T, s *Server) {
 	wait := s.short() * 5 / 4 // so that the windows end
 	store, h, ids := s.client(t, s.Addr, NewSpace()), s.shortHolder(t), seen{}
@@ -371,8 +375,8 @@ func hangs(t *testing.T, s *Server) {
 	ids.issueSoon(t, h, 1000)
 }
 
-// survives: what was stored is there after the server was killed. Meanwhile a holder issues IDs until its window ends, errors
-// name the cause, and Acquire waits.
+// survives: what was stored is there after the server was killed. Meanwhile a holder issues IDs
+// until its window ends, errors name the cause, and Acquire waits.
 func survives(t *testing.T, s *Server) {
 	store, h, ids := s.client(t, s.Addr, NewSpace()), s.shortHolder(t), seen{}
 	var entries []lease.Entry
@@ -476,9 +480,10 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 	proxy.Heal()
 }
 
-// Wiped calls wipe, which removes all entries of a space, while worker IDs are held. When the holders save the next time, as
-// they do at once if their clocks step back, they put their records back and go on. A newcomer waits until no window can be
-// open any more, and then gets another worker ID. No ID is issued twice.
+// Wiped calls wipe, which removes all entries of a space, while worker IDs are held. When the
+// holders save the next time, as they do at once if their clocks step back, they put their records
+// back and go on. A newcomer waits until no window can be open any more, and then gets another
+// worker ID. No ID is issued twice.
 func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
 	const holders = 3

@@ -146,7 +146,8 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				// looked counts how often the reader tried to raise the fence, or looked for its holders.
+				// looked counts how often the reader tried to raise the fence, or looked for its
+				// holders.
 				var looked atomic.Int64
 				r := follow.NewReader(p.store, pointed(t, db.driver, db.dsn, func(point string) {
 					if point == "before raise" || point == "after holders" || point == "before BEGIN" && db.dialect == follow.SQLite {

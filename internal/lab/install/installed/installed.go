@@ -1,5 +1,5 @@
-// Package installed has the paths of the programs that go run ./internal/lab/install installs for the
-// tests.
+// Package installed has the paths of the programs that go run ./internal/lab/install installs for
+// the tests.
 package installed
 
 import (

@@ -61,13 +61,13 @@
 //
 // # Steps
 //
-// The leases have a model, internal/lab/proof/steps/lease.smt2, for which z3 proves that no ID repeats.
-// In a run with leases each request to put a record, its arrival, its answer, each grant and each
-// stamped tick has to be a step of this model. Package steps evaluates the file itself; model.go
-// says which step an act is. A run is held against the model until something happens that the model
-// supposes not to happen: a machine is cloned, a record or the entry "store" is lost alone, or a
-// request is stored twice. LocalCopy is not in the model. If the store's clock is wrong, holders
-// that are taken for dead are not checked.
+// The leases have a model, internal/lab/proof/steps/lease.smt2, for which z3 proves that no ID
+// repeats. In a run with leases each request to put a record, its arrival, its answer, each grant
+// and each stamped tick has to be a step of this model. Package steps evaluates the file itself;
+// model.go says which step an act is. A run is held against the model until something happens that
+// the model supposes not to happen: a machine is cloned, a record or the entry "store" is lost
+// alone, or a request is stored twice. LocalCopy is not in the model. If the store's clock is
+// wrong, holders that are taken for dead are not checked.
 //
 // # Crashes at any instruction
 //

@@ -331,8 +331,8 @@ func (n *node) isExcused() bool {
 	return unused == 0 || w.Reuse == lease.ReuseKeep && owns
 }
 
-// lastStamp is the time of the latest ID that was issued: if all clocks were ahead once, a watermark
-// may have followed them.
+// lastStamp is the time of the latest ID that was issued: if all clocks were ahead once, a
+// watermark may have followed them.
 func (w *world) lastStamp() (at time.Time) {
 	for _, n := range w.snapshotNodes() {
 		n.mu.Lock()

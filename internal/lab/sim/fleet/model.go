@@ -259,8 +259,8 @@ func (m *model) takes(s int) error {
 	return of(m.run.Answer(m.now(), s, true), "%v takes a worker ID", m.byNumber[h].by)
 }
 
-// restored: a holder finds that its record was put back. If it is too late, the holder does not go on
-// from there, and there is no step.
+// restored: a holder finds that its record was put back. If it is too late, the holder does not go
+// on from there, and there is no step.
 func (m *model) restored(s int) { _ = m.run.Restored(m.now(), s) }
 
 // sent returns the last save that was sent.
