@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 )
 
 // localCopy is a Store around a Store. It keeps the records of one owner in a directory of
@@ -55,11 +53,12 @@ const (
 // withLocalCopy returns s with copies, and adds the directory's identity to the owner's
 // name.
 func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
-	local := newFileStore(o.LocalCopy, hostDisk)
-	local.copy = true
-	if o.disk != nil {
-		local.disk = disk.New(o.disk)
+	f := o.disk
+	if f == nil {
+		f = hostDisk
 	}
+	local := newFileStore(o.LocalCopy, f)
+	local.copy = true
 	return newLocalCopy(ctx, s, local, o)
 }
 

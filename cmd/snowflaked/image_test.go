@@ -127,7 +127,7 @@ func TestImage(t *testing.T) {
 		t.Errorf("before the server runs, the health check says %v, %s", err, out)
 	}
 	cmd := contained(i.entrypoint)
-	var log lockedBuffer
+	var log servertest.Buffer
 	cmd.Stderr = &log
 	require.NoError(t, cmd.Start())
 	exit := make(chan error, 1)

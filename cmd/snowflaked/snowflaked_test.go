@@ -55,27 +55,9 @@ type instance struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	url  string
-	log  lockedBuffer
+	log  servertest.Buffer
 	gone chan struct{} // closed at the end
 	err  error         // then
-}
-
-// lockedBuffer can be read while the process writes.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // start starts an instance, on a free port unless args name one, and waits until it serves.

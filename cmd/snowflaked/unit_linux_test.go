@@ -76,7 +76,7 @@ func TestUnitSwitchesNothingOff(t *testing.T) {
 		b, _ := os.ReadFile(filepath.Join(dir, "log"))
 		return string(b)
 	}
-	var log lockedBuffer
+	var log servertest.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	require.NoError(t, cmd.Start())
 	gone := make(chan struct{})

@@ -90,30 +90,27 @@ const (
 )
 
 // serve serves the page of a server with the default layout, and beside it IDs and guesses.
-func serve(t *testing.T, ids http.HandlerFunc) string {
+func serve(t *testing.T) string {
 	t.Helper()
-	return serveLayout(t, snowflake.DefaultLayout(), ids)
+	return serveLayout(t, snowflake.DefaultLayout())
 }
 
-func serveLayout(t *testing.T, l snowflake.Layout, ids http.HandlerFunc) string {
+func serveLayout(t *testing.T, l snowflake.Layout) string {
 	t.Helper()
 	gen, err := snowflake.New(1, &snowflake.Options{Layout: l})
 	require.NoError(t, err)
-	if ids == nil {
-		ids = func(w http.ResponseWriter, r *http.Request) {
-			var answer struct {
-				IDs [10]snowflake.ID `json:"ids"`
-			}
-			for i := range answer.IDs {
-				answer.IDs[i], _ = gen.NextID()
-			}
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(answer)
-		}
-	}
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Handler(l, nil))
-	mux.Handle("GET /ids", ids)
+	mux.HandleFunc("GET /ids", func(w http.ResponseWriter, r *http.Request) {
+		var answer struct {
+			IDs [10]snowflake.ID `json:"ids"`
+		}
+		for i := range answer.IDs {
+			answer.IDs[i], _ = gen.NextID()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	})
 	mux.HandleFunc("POST /identify", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		readings, err := texts.IDs(strings.Fields(string(body)))
@@ -136,6 +133,13 @@ var served atomic.Pointer[http.ServeMux]
 var origin = sync.OnceValue(func() string {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { served.Load().ServeHTTP(w, r) })).URL + "/"
 })
+
+// serves lets the server of all tests serve this alone.
+func serves(pattern string, f http.HandlerFunc) {
+	mux := http.NewServeMux()
+	mux.HandleFunc(pattern, f)
+	served.Store(mux)
+}
 
 // opened counts the pages, so that each is loaded anew.
 var opened int

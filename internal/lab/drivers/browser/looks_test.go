@@ -34,7 +34,7 @@ var states = []struct{ name, fragment, selector, text string }{
 // On a phone and on a desk, nothing is cut, nothing has to be scrolled sideways, and a finger hits
 // each control.
 func TestEachStateFits(t *testing.T) {
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t), "")
 	for _, width := range []int64{320, 1280} {
 		p.size(width, 740)
 		for _, s := range states {
@@ -71,7 +71,7 @@ func (p *tab) noSideways() {
 }
 
 func TestSchemeFollowsTheSystemOrTheSwitch(t *testing.T) {
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t), "")
 	ground := func() (color string) {
 		t.Helper()
 		p.eval(`getComputedStyle(document.body).backgroundColor`, &color)
@@ -82,7 +82,7 @@ func TestSchemeFollowsTheSystemOrTheSwitch(t *testing.T) {
 	require.NotEqual(t, light, ground())
 	p.click("#theme")
 	p.shows("#theme", "Theme: light")
-	p.run(chromedp.Reload()) // and it is remembered
+	p.reload() // and it is remembered
 	p.shows("#theme", "Theme: light")
 	assert.Equal(t, light, ground())
 }
@@ -106,7 +106,7 @@ func (p *tab) tabTo(selector string) {
 }
 
 func TestKeyboardOnly(t *testing.T) {
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t), "")
 	for _, c := range []struct{ focus, keys, selector, shows string }{
 		{"#text", ambiguous.Base62(), "#one-title", ambiguous.String()},
 		{"#layout", "t", "#one-title", "as twitter"},
@@ -129,7 +129,7 @@ func TestKeyboardOnly(t *testing.T) {
 func TestPictureOfThePage(t *testing.T) {
 	const path = "../../../../docs/page.png"
 	if *update {
-		p := open(t, serve(t, nil), "id="+example.String())
+		p := open(t, serve(t), "id="+example.String())
 		p.shows("#fits", "default")
 		p.eval(`document.activeElement.blur()`, nil)
 		var png []byte

@@ -24,7 +24,7 @@ const example = snowflake.ID(117469438034341930)
 const ambiguous = snowflake.ID(1750000028684845056)
 
 func TestIDExplainsItself(t *testing.T) {
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t), "")
 	p.hidden("#result")
 	p.click("#sample") // the ID of this moment
 	p.shows("#likely", "default (this server), 2026")
@@ -46,7 +46,7 @@ func TestIDExplainsItself(t *testing.T) {
 func TestTextsAreReadOrRefusedByLine(t *testing.T) {
 	codec, err := opaque.New(bytes.Repeat([]byte{7}, 32), "order")
 	require.NoError(t, err)
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t), "")
 	p.expected = "Failed to load resource" // the server refuses some of them
 	for _, c := range []struct{ text, selector, shows string }{
 		{" \"" + example.Base32() + "\",\n", "#reading-list", "base 32"},
@@ -75,12 +75,10 @@ func TestTextsAreReadOrRefusedByLine(t *testing.T) {
 }
 
 func TestServerThatIsDownOrHasTokensIsExplained(t *testing.T) {
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t), "")
 	p.expected = "Failed to load resource"
 	p.shows("#with-curl", p.url+"id")
-	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }) // the connection breaks
-	served.Store(mux)
+	serves("/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }) // the connection breaks
 	const down = "the server does not answer: it is down, or the network is"
 	p.click("#issue")
 	p.shows("#live-error", "No IDs: "+down)
@@ -88,9 +86,7 @@ func TestServerThatIsDownOrHasTokensIsExplained(t *testing.T) {
 	p.shows("#fit-error", "Which layouts fit is not known, because "+down)
 	p.shows("#one-title", example.String())
 
-	mux = http.NewServeMux()
-	mux.Handle("/", page.Handler(snowflake.DefaultLayout(), &page.Options{NeedsToken: true})) // any other request would be an error of the page
-	served.Store(mux)
+	serves("/", page.Handler(snowflake.DefaultLayout(), &page.Options{NeedsToken: true}).ServeHTTP) // any other request would be an error of the page
 	p.reload()
 	p.shows("#live-status", "This server asks for a token, and this page has none")
 	p.waitFor(`document.querySelector("#issue").disabled && document.querySelector("#keep").disabled`)
@@ -101,7 +97,7 @@ func TestLayoutsAreChosen(t *testing.T) {
 	layout := snowflake.Layout{Epoch: snowflake.DefaultLayout().Epoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 1, SequenceBits: 21}
 	id, err := layout.Encode(snowflake.Parts{Time: noon.Add(-time.Hour), Worker: 1, Sequence: 3})
 	require.NoError(t, err)
-	p := open(t, serveLayout(t, layout, nil), "id="+id.String())
+	p := open(t, serveLayout(t, layout), "id="+id.String())
 	p.shows("#one-title", id.String()+" as this server") // its own layout comes first
 	p.set("#text", "1541815603606036480")                // a tweet, whose time would lie in the future
 	p.waitFor(`!document.querySelector("#one-title").innerText.includes("this server")`)
@@ -119,7 +115,7 @@ func TestLayoutsAreChosen(t *testing.T) {
 }
 
 func TestManyIDs(t *testing.T) {
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t), "")
 	var log strings.Builder
 	for i := range 2000 {
 		fmt.Fprintf(&log, "2026-11-21T12:00:00Z level=INFO msg=\"order placed\" id=%v took=3ms\n", example+snowflake.ID(i/2))
@@ -146,7 +142,7 @@ func TestManyIDs(t *testing.T) {
 
 func TestHostileTextIsInert(t *testing.T) {
 	long := depth.Of(5_000, 200_000)
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t), "")
 	p.expected = "Failed to load resource"
 	p.size(360, 800)
 	for _, text := range []string{
@@ -184,7 +180,7 @@ func (p *tab) inert() {
 }
 
 func TestIDsAreIssuedLive(t *testing.T) {
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t), "")
 	p.click("#issue")
 	p.shows("#live-status", "10 IDs issued")
 	p.click("#keep")
@@ -205,19 +201,17 @@ func TestIDsAreIssuedLive(t *testing.T) {
 		{200, `{"ids":["5","-7"]}`, `decimal "-7"`},
 		{200, `{"ids":[5]}`, "a Number may have lost digits"},
 	} {
-		mux := http.NewServeMux()
-		mux.HandleFunc("GET /ids", func(w http.ResponseWriter, r *http.Request) {
+		serves("GET /ids", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(c.status)
 			_, _ = w.Write([]byte(c.body))
 		})
-		served.Store(mux)
 		p.click("#issue")
 		p.shows("#live-error", c.says)
 	}
 }
 
 func TestDesigner(t *testing.T) {
-	p := open(t, serve(t, nil), "view=designer")
+	p := open(t, serve(t), "view=designer")
 	p.shows("#facts", "IDs a second 4,096,000 for one worker, 4,194,304,000 in all")
 	p.shows("#facts", "within 2^53 no; 63 bits: JavaScript’s Numbers round IDs from 2026-01-25T")
 	p.shows("#spelling", "snowflake new --layout default")
@@ -248,7 +242,7 @@ func TestDesigner(t *testing.T) {
 
 // If a reader opens a link, the page shows what it showed when the link was copied.
 func TestLinkReopensTheSameState(t *testing.T) {
-	url := serve(t, nil)
+	url := serve(t)
 	p := open(t, url, "")
 	p.set("#text", snowflake.ID(1541815603606036480).Base62()+"\n"+example.Base62())
 	p.shows("#summary", "IDs 2")
@@ -267,7 +261,7 @@ func TestLinkReopensTheSameState(t *testing.T) {
 }
 
 func TestButtonsCopyTheirTexts(t *testing.T) {
-	p := open(t, serve(t, nil), "id="+example.String())
+	p := open(t, serve(t), "id="+example.String())
 	p.shows("#one-title", example.String())
 	p.eval(`Object.defineProperty(navigator, "clipboard", { configurable: true, value: { writeText: async (text) => { window.copied = text; } } }); 0`, nil)
 	for button, want := range map[string]string{`[aria-label="Copy base 32"]`: example.Base32(), `#link`: p.url, `[data-copy="with-curl"]`: "curl"} {

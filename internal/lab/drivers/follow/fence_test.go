@@ -216,7 +216,7 @@ func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 	db.exec(t, insert(id))
 	var pid int
 	require.NoError(t, turn.QueryRow(`SELECT pg_backend_pid()`).Scan(&pid))
-	var log buffer
+	var log servertest.Buffer
 	o := fast()
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	r := follow.NewReader(p.store, db.DB, f, 0, o)

@@ -3,7 +3,6 @@
 package follow_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -265,7 +264,7 @@ func TestReaderSaysThatTheFenceWasSetBackWhileItRaisesIt(t *testing.T) {
 func TestReaderGoesOnOverOutages(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
-	var log buffer
+	var log servertest.Buffer
 	f, p := prepare(t, db), leased(t)
 	o := fast()
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -320,7 +319,7 @@ func TestReaderGoesOnOverOutages(t *testing.T) {
 }
 
 // untilLogged reads until the log has a text, ends the context, and returns the error.
-func untilLogged[T any](t *testing.T, read func(context.Context) (T, error), log *buffer, text string) error {
+func untilLogged[T any](t *testing.T, read func(context.Context) (T, error), log *servertest.Buffer, text string) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -338,29 +337,6 @@ func untilLogged[T any](t *testing.T, read func(context.Context) (T, error), log
 	err := <-ended
 	require.ErrorIs(t, err, context.Canceled)
 	return err
-}
-
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-func (b *buffer) Reset() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.text.Reset()
 }
 
 // A misspelled column is an error, and not a text, as SQLite would have it.
@@ -399,7 +375,7 @@ func TestReaderWaitsForTheFirstWriter(t *testing.T) {
 	t.Parallel()
 	db := dialects["SQLite"](t)
 	f, store := prepare(t, db), lease.File(t.TempDir())
-	var log buffer
+	var log servertest.Buffer
 	o := fast()
 	o.Table, o.Logger = "", slog.New(slog.NewTextHandler(&log, nil))
 	r := follow.NewReader(store, db.DB, f, 0, o)
@@ -468,7 +444,7 @@ func TestReaderSaysThatWritersKeepTheFence(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, f.Check(t.Context(), tx, id))
 			db.exec(t, insert(p.id(t))) // or the reader has nothing to read
-			var log buffer
+			var log servertest.Buffer
 			o := fast()
 			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			r := follow.NewReader(p.store, db.DB, f, 0, o)
@@ -528,7 +504,7 @@ func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	id, err := g.NextID()
 	require.NoError(t, err)
 	db.exec(t, insert(id))
-	var log buffer
+	var log servertest.Buffer
 	o := fast()
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	r := follow.NewReader(store, db.DB, f, 0, o)
@@ -561,7 +537,7 @@ func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 		defer l.Release(t.Context())
 		_, err = snowflake.NewLeased(l, nil) // without a generator it keeps the watermark back
 		require.NoError(t, err)
-		var log buffer
+		var log servertest.Buffer
 		r := follow.NewReader(store, db, f, 0, &follow.Options{Table: "outbox", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		for _, lines := range []int{0, 1, 1} {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
@@ -605,7 +581,7 @@ func TestReaderRestsWhileTheReplicaLags(t *testing.T) {
 // rests reads for an hour in which there is no span, and expects so many queries in five seconds.
 func rests(t *testing.T, primary, replica database, f *follow.Fence, queries int) string {
 	store := &counting{Store: lease.File(t.TempDir())}
-	var log buffer
+	var log servertest.Buffer
 	asked := 0
 	synctest.Test(t, func(t *testing.T) {
 		open := func(db database) *sql.DB {

@@ -179,7 +179,7 @@ func TestReplicaThatIsAheadOfThePrimary(t *testing.T) {
 func testReplica(t *testing.T, db database, server *servertest.Process, replica *replica) {
 	f, p := prepare(t, db), leased(t)
 	replica.catchUp(t, db)
-	var log buffer
+	var log servertest.Buffer
 	o := fast()
 	o.Replica, o.Logger = replica.DB, slog.New(slog.NewTextHandler(&log, nil))
 	r := follow.NewReader(p.store, db.DB, f, 0, o)
