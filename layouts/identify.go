@@ -95,8 +95,8 @@ const tolerance = 24 * time.Hour
 //	unknown systems, alone             300             0                    0        0               0                  144
 //	unknown systems, 20                150             0                    0        0               0                   97
 //
-// "go test ./layouts -run Calibration -v" says it by system. The published IDs are in testdata,
-// with their sources. The simulated IDs are such as one process, many workers, bursts, quiet and
+// "SNOWFLAKE_FULL=1 go test ./layouts -run Calibration -v" says it by system. The published IDs are
+// in testdata, with their sources. The simulated IDs are such as one process, many workers, bursts, quiet and
 // large fleets of each layout would issue, also with many IDs in a tick, and this library with
 // RandomStart. The unknown systems are layouts that are not in the table, layouts with other
 // epochs, counters, dates and random numbers.

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 )
 
 // origin is IDs of one origin.
@@ -269,6 +270,7 @@ func dated(form string, below int64) func(*rand.Rand, time.Time, int) snowflake.
 // and about IDs of systems that are not in the table. The documentation has these figures. With -v
 // the test says them by system.
 func TestCalibration(t *testing.T) {
+	depth.NeedFull(t, "20 s of counting")
 	total := map[string]*tally{}
 	count := func(kind, name string, groups [][]snowflake.ID, layout string) {
 		var c tally
