@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Backward is what a BackwardPolicy gets to know: by how much the clock reads
-// earlier than the last ID, and which actions are possible.
+// Backward tells a BackwardPolicy by how much the clock reads earlier than the last ID, and which
+// actions are possible.
 type Backward struct {
-	// Last is the time that the clock has to reach before IDs can go on in order: the start of the
+	// Last is the time that the clock must reach before IDs can continue in order: the start of the
 	// last ID's tick or, if a call waits, of the tick that it waits for, less Options.BorrowAhead.
 	Last time.Time
 	Now  time.Time // the clock's reading, before Last
-	// Stalled is true if the clock has not gone back, but stands still, or has run at less than
-	// half of its speed since the call began to wait, at least 50 ms ago.
+	// Stalled is true if the clock has not gone back, but stands still or has run at less than half
+	// of its speed since the call began to wait, at least 50 ms ago.
 	Stalled bool
 	// CanBump is true if ActionBump is possible: the layout has a clock sequence whose own last
 	// tick is before Now, and the lease, if there is a lease, can record the change.
@@ -32,15 +32,19 @@ func (b Backward) By() time.Duration { return b.Last.Sub(b.Now) }
 type Action uint8
 
 const (
-	ActionFail Action = iota // gives the caller a [*ClockBackwardError] at once
-	// ActionWait makes the caller wait for Backward.By and, if other calls wait, for its turn after
+	// ActionFail makes the call return a [*ClockBackwardError] at once.
+	ActionFail Action = iota
+	// ActionWait makes the call wait for Backward.By and, if other calls wait, for its turn after
 	// them. If the clock has not begun the tick by then, because it runs slowly, stands still or
 	// went back again, the policy is asked again. In all, a call waits for such a clock for at most
 	// twice the first of these waits, or 50 ms if that is more, however many calls arrive. If the
 	// wait would be longer, the call fails.
 	ActionWait
-	ActionBump   // goes on at once under another clock sequence
-	ActionRewind // goes on at once in the tick that the clock reads, with unused sequences
+	// ActionBump makes the call continue at once under another clock sequence.
+	ActionBump
+	// ActionRewind makes the call continue at once in the tick that the clock reads, with unused
+	// sequence numbers.
+	ActionRewind
 )
 
 // String returns "fail", "wait", "bump" or "rewind".
@@ -51,15 +55,15 @@ func (a Action) String() string {
 	return [...]string{"fail", "wait", "bump", "rewind"}[a]
 }
 
-// BackwardPolicy chooses what a call does when the clock reads earlier than the last ID.
-// It cannot cause a duplicate: an Action that is not possible (see CanBump and CanRewind)
-// counts as ActionFail. OnBackward is called without the generator's lock, by each call
-// that finds such a clock, several times if the call waits, and by several calls at a time.
-// It must not ask the generator for an ID. New refuses policies of this package that could
-// never act, but does not look into other policies.
+// BackwardPolicy chooses what a call does when the clock reads earlier than the last ID. It cannot
+// cause a duplicate: an Action that is not possible (see CanBump and CanRewind) counts as
+// ActionFail. OnBackward is called without the generator's lock, by each call that finds such a
+// clock, several times if the call waits, and concurrently by several calls. It must not ask the
+// generator for an ID. New refuses a policy of this package that could never act, but cannot check
+// other policies.
 type BackwardPolicy interface{ OnBackward(Backward) Action }
 
-// BackwardFunc makes a BackwardPolicy of a function.
+// BackwardFunc is a function that serves as a BackwardPolicy.
 type BackwardFunc func(Backward) Action
 
 // OnBackward calls f.
@@ -83,24 +87,23 @@ func (p waitPolicy) OnBackward(b Backward) Action {
 	return ActionFail
 }
 
-// ClockSeqPolicy returns the policy that goes on at once under another clock sequence, as in
-// UUIDv1 (RFC 9562). It needs a layout with ClockSeqBits, as [ClockSeqLayout] has. If there is a
-// lease, it has to be a [Bumper].
+// ClockSeqPolicy returns the policy that continues at once under another clock sequence, as in
+// UUIDv1 (RFC 9562). It needs a layout with ClockSeqBits, such as [ClockSeqLayout]. If there is a
+// lease, it must be a [Bumper].
 //
-// A clock sequence is used again only if the clock is past its last tick. If there is no
-// such clock sequence, the call fails. So with n bits you survive 2^n-1 steps back, each
-// further than the last; smaller steps are free.
+// A clock sequence is used again only if the clock is past its last tick. If there is no such clock
+// sequence, and none that was never used, the call fails. So n bits survive 2^n-1 steps back even
+// if each goes further back than the one before; other steps use up no clock sequence.
 //
 // HAZARD: if the clock is set back to before the generator's own start, the generator may
 // repeat the IDs of an earlier process with the same worker ID: set Options.After, or use
 // NewLeased.
 func ClockSeqPolicy() BackwardPolicy { return choice(ActionBump) }
 
-// RewindPolicy returns the policy that goes back to the tick that the clock reads, and on
-// with the sequence numbers that were not used there. The call fails if the tick is not
-// one of the Options.RewindTicks that are remembered. If its sequence is spent, the call
-// waits for the next tick that has IDs left, and fails if it is more than 50 ms and more
-// than one tick away.
+// RewindPolicy returns the policy that goes back to the tick that the clock reads, and continues
+// with the sequence numbers that were not used there. The call fails if the tick is not one of the
+// Options.RewindTicks that are remembered. If its sequence is spent, the call waits for the next
+// tick that has IDs left, and fails if that is more than 50 ms and more than one tick away.
 //
 // It has the HAZARD of [ClockSeqPolicy].
 func RewindPolicy() BackwardPolicy { return choice(ActionRewind) }
@@ -120,7 +123,8 @@ func (b Backward) can(a Action) bool {
 	return a == ActionWait || a == ActionBump && b.CanBump || a == ActionRewind && b.CanRewind
 }
 
-// ClockBackwardError is what the policy was told. It matches [ErrClockBackward].
+// ClockBackwardError is the error of a call for which the clock went back or stood still. It holds
+// what the policy was told, and matches [ErrClockBackward].
 type ClockBackwardError struct {
 	Backward
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The module bench measures Fill, Decode and the texts, beside those of other libraries.
+// Fill, Decode and the text forms are measured in the module bench, beside other libraries.
 
 // ample has more IDs in a tick than a core can take.
 var ample = Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 38, WorkerBits: 3, SequenceBits: 22}
@@ -121,7 +121,8 @@ func BenchmarkLayoutDecode(b *testing.B) {
 		layout Layout
 	}{
 		{"unit=1ms", ClockSeqLayout()},
-		{"unit=10ms", Layout{Epoch: DefaultEpoch, Unit: 10 * time.Millisecond, TimeBits: 39, WorkerBits: 16, SequenceBits: 8, WorkerLast: true}},
+		{"unit=10ms", Layout{Epoch: DefaultEpoch, Unit: 10 * time.Millisecond, TimeBits: 39, WorkerBits: 16,
+			SequenceBits: 8, WorkerLast: true}},
 		{"unit=1s", JSSafeLayout()},
 		{"unit=1µs", Layout{Epoch: DefaultEpoch, Unit: time.Microsecond, TimeBits: 51, WorkerBits: 6, SequenceBits: 6}},
 	} {

@@ -7,42 +7,42 @@ import (
 	"time"
 )
 
-// call is a call that obtains IDs. With the generator's lock held, it decides what to do next
-// (decide.go); it sleeps, and asks the policy and the lease, without the lock.
+// call is a call that obtains IDs. It decides what to do next with the generator's lock held (see
+// decide.go). It sleeps, and asks the policy and the lease, without the lock.
 type call struct {
 	n        int64     // how many IDs it wants at most
 	deadline time.Time // zero: none
 	slot     run       // the IDs for whose tick it waits
-	watch    watch     // of the clock, since it began to wait
-	asks     int       // of the policy, since the last wait
-	agreed   consent   // of the policy
-	patience patience
-	extended *Grant // the grant that the lease was last asked to extend
-	extends  int    // how often it was asked
+	watch    watch     // how the clock has run since it began to wait
+	asks     int       // how often it has asked the policy since its last wait
+	agreed   consent   // what the policy agreed to
+	patience patience  // bounds the waits that the policy agreed to
+	extended *Grant    // the grant that the lease was last asked to extend
+	extends  int       // how often the lease was asked
 }
 
 // todo is what a call does next, without the lock. Only one of its fields is set.
 type todo struct {
-	ids    run           // it returns these
-	sleep  time.Duration // it sleeps for so long, and looks again
-	ask    *question     // it asks the policy
-	extend *shortage     // it asks the lease
+	ids    run           // return these IDs
+	sleep  time.Duration // sleep for this long, then look again
+	ask    *question     // ask the policy
+	extend *shortage     // ask the lease
 }
 
-// question asks the policy about a clock that went back.
+// question is what a call asks the policy about a clock that went back.
 type question struct {
 	Backward
 	grant *Grant // of the lease, when the question arose
 }
 
-// shortage asks the lease for more than grant.
+// shortage is what a call tells the lease when it needs more than grant.
 type shortage struct {
 	grant   *Grant
 	now     time.Time          // the clock's reading
 	expired *LeaseExpiredError // the call's error if the lease does not extend grant
 }
 
-var errNotMade = fmt.Errorf("%w: this Generator was not made; make one with New or NewLeased", ErrInvalidOptions)
+var errNotMade = fmt.Errorf("%w: this Generator was not made by New or NewLeased", ErrInvalidOptions)
 
 // obtain returns 1 to n IDs. It waits if the tick is spent or the clock went back.
 func (g *Generator) obtain(ctx context.Context, n int) (run, error) {
@@ -127,7 +127,8 @@ func (g *Generator) extend(ctx context.Context, c *call, s *shortage) error {
 	switch c.extends++; {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case c.extended == s.grant, c.extends > maxExtends: // the lease said that it gave more, but did not, or too little
+	case c.extended == s.grant, c.extends > maxExtends:
+		// The lease reported success, but granted no more, or too little.
 		return s.expired
 	}
 	c.extended = s.grant
@@ -160,7 +161,7 @@ func (g *Generator) nap(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// finish ends c, and puts the IDs back for whose tick it waits.
+// finish ends c, and puts back the IDs for whose tick it waits.
 func (g *Generator) finish(c *call) {
 	if c.slot.n > 0 {
 		g.mu.Lock()
@@ -169,7 +170,7 @@ func (g *Generator) finish(c *call) {
 	}
 }
 
-// freeSlot puts the IDs back for whose tick c waits. g.mu must be held.
+// freeSlot puts back the IDs for whose tick c waits. g.mu must be held.
 func (g *Generator) freeSlot(c *call) {
 	if c.slot.n > 0 {
 		g.seq.putBack(c.slot)
@@ -177,8 +178,8 @@ func (g *Generator) freeSlot(c *call) {
 	}
 }
 
-// advance gives IDs to c, or finds what c does next. It checks everything first. It changes the
-// state that IDs come from only if c gets IDs, or takes them to wait for their tick.
+// advance returns what c does next. It checks everything before it changes anything, and changes
+// the sequence only if c gets IDs, or takes them to wait for their tick.
 func (g *Generator) advance(c *call) (todo, error) {
 	if !g.mu.TryLock() {
 		g.contend()
@@ -254,8 +255,8 @@ func (g *Generator) read(c *call) (now instant, err error) {
 // limit returns the last tick that may be stamped when the clock reads now.
 func (g *Generator) limit(now instant) int64 { return g.seq.layout.plus(now, g.borrow) }
 
-// see returns what c finds when the clock reads now. It looks at the lease's grant if it has to.
-// g.mu must be held.
+// see returns what c finds when the clock reads now. If the last grant that it knows may be out of
+// date, it looks at the lease's grant. g.mu must be held.
 func (g *Generator) see(c *call, now instant) (v view, err error) {
 	q, w := &g.seq, g.window
 	v = view{now: now, limit: g.limit(now), slow: c.watch.slow}
@@ -297,8 +298,8 @@ func (g *Generator) tell(c *call, v *view) Backward {
 	}
 }
 
-// canBump reports whether there is a clock sequence whose last tick is before the clock's. g.mu
-// must be held.
+// canBump reports whether there is a clock sequence whose last tick is before the clock's reading.
+// g.mu must be held.
 func (g *Generator) canBump(now instant) bool {
 	if g.window == nil {
 		return g.seq.past != nil && g.seq.past.seqs.choose(now.tick) != noClockSeq
@@ -307,9 +308,9 @@ func (g *Generator) canBump(now instant) bool {
 	return b != nil && g.seq.layout.ClockSeqBits > 0 && now.tick > g.window.after && b.CanBump(g.seq.layout.time(now))
 }
 
-// goBack returns the view of a call that goes back, because the policy chose ActionBump or
-// ActionRewind: the clock has reached all ticks that count from now on. Otherwise it returns v.
-// g.mu must be held.
+// goBack returns v as it is after going back, if the policy chose ActionBump or ActionRewind and
+// the action is possible: the clock has reached every tick that still counts. Otherwise it returns
+// v. g.mu must be held.
 func (g *Generator) goBack(a Action, b Backward, v *view) view {
 	p := place{tick: v.now.tick, left: g.seq.layout.sequences(), kind: bumped}
 	switch {
@@ -365,7 +366,7 @@ func (g *Generator) reserve(c *call, v *view) run {
 	return g.seq.take(v.place, c.n, skip, v.limit)
 }
 
-// holds returns until when the open tick is the tick to stamp, in monotonic time. g.mu must be
+// holds returns the monotonic time until which the open tick is the tick to stamp. g.mu must be
 // held.
 func (g *Generator) holds(now instant) time.Duration {
 	l, tick := g.seq.layout, g.seq.tick
@@ -376,9 +377,9 @@ func (g *Generator) holds(now instant) time.Duration {
 	return g.wall.mono + g.wall.passed + min(left, g.wall.trusted())
 }
 
-// wait takes IDs for c, if c has none, and returns how long c sleeps: until their tick, or until it
-// looks at the clock in between. If the policy has agreed to wait for a clock that is behind by b,
-// the wait has a bound. g.mu must be held.
+// wait takes IDs for c, if c has none, and makes c sleep until their tick begins or, before that,
+// until it is time to look at the clock. If the policy agreed to wait because the clock is behind
+// by b, the waits are bounded by c.patience. g.mu must be held.
 func (g *Generator) wait(c *call, v *view, agreed Action, b Backward) (todo, error) {
 	mono := monotonic()
 	due := g.due(c, v)
@@ -409,11 +410,12 @@ func (c *call) outlasts(d time.Duration) error {
 	if c.deadline.IsZero() || until(c.deadline) >= d {
 		return nil
 	}
-	return fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", d, formatTime(c.deadline), context.DeadlineExceeded)
+	return fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w",
+		d, formatTime(c.deadline), context.DeadlineExceeded)
 }
 
-// beginWait makes c sleep for d. If d is less than due, the next wait is a part of this one. g.mu
-// must be held.
+// beginWait makes c sleep for d. If d is less than due, c's next wait continues this one. g.mu must
+// be held.
 func (g *Generator) beginWait(c *call, now instant, mono, d, due time.Duration) todo {
 	if !c.watch.cut {
 		g.seq.waiting().waits++

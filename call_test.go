@@ -126,7 +126,8 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 		"NextID":        func(g *Generator) error { _, err := g.NextID(); return err },
 		"NextIDContext": func(g *Generator) error { _, err := g.NextIDContext(t.Context()); return err },
 		"Fill":          func(g *Generator) error { _, err := g.Fill(t.Context(), make([]ID, 2)); return err },
-		"obtain":        func(g *Generator) error { _, err := g.obtain(t.Context(), 1); return err }, // what they do if the tick is spent
+		// The other three call obtain if the tick is spent.
+		"obtain": func(g *Generator) error { _, err := g.obtain(t.Context(), 1); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			layout := Layout{Epoch: UnixEpoch, Unit: time.Microsecond, TimeBits: 60, SequenceBits: 1}
@@ -180,7 +181,8 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 		"borrow ahead": {BorrowAhead: 3 * ms},
 	} {
 		for _, every := range []time.Duration{depth.Of(ms, ms/10), 10 * ms} {
-			for _, zigzag := range []time.Duration{0, ms / 2, 10 * ms} { // the clock runs, and goes back by as much each time
+			// If zigzag is not 0, the clock runs, and goes back by zigzag each time.
+			for _, zigzag := range []time.Duration{0, ms / 2, 10 * ms} {
 				t.Run(fmt.Sprintf("%s/every %v/zigzag %v", name, every, zigzag), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						start := time.Now()
@@ -188,7 +190,7 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 						i := newIssuer(t, &opts)
 						_, _ = i.Fill(t.Context(), make([]ID, 3*4))
 						var all []*pending
-						var turns []time.Duration // how long each call would wait for its turn if the clock ran
+						var turns []time.Duration // how long each would wait if the clock ran
 						for range 500 * ms / every {
 							i.mu.Lock()
 							ahead := time.Duration(i.seq.waiting().held)
@@ -212,5 +214,6 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 }
 
 func TestActionsHaveNames(t *testing.T) {
-	assert.Equal(t, "fail wait bump rewind Action(4)", fmt.Sprint(ActionFail, " ", ActionWait, " ", ActionBump, " ", ActionRewind, " ", Action(4)))
+	assert.Equal(t, "fail wait bump rewind Action(4)",
+		fmt.Sprint(ActionFail, " ", ActionWait, " ", ActionBump, " ", ActionRewind, " ", Action(4)))
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Clock tells a Generator the time. It may be wrong in any way. Now is called with the
-// generator's lock held, so it must be quick, and not call the generator.
+// Clock tells a Generator the time. No clock, however wrong, causes a duplicate within the
+// Generator. Now is called with the generator's lock held, so it must be quick, and must not call
+// the generator.
 type Clock interface{ Now() time.Time }
 
-// ClockFunc makes a Clock of a function.
+// ClockFunc is a function that serves as a Clock.
 type ClockFunc func() time.Time
 
 // Now calls f.
@@ -21,37 +22,36 @@ const (
 	// looks at the wall clock again.
 	anchorEvery = 50 * time.Millisecond
 
-	// maxSlew is the largest correction backward that SystemClock absorbs by
-	// running slower, instead of stepping back. A clock that is slewed moves by
-	// much less within anchorEvery: at chrony's fastest rate, 1/12, by 4.2 ms. If
-	// a time daemon steps, it steps by more: ntpd by at least 128 ms.
+	// maxSlew is the largest backward correction that SystemClock absorbs by running slower,
+	// instead of stepping back. A time daemon that slews the clock moves it by less within
+	// anchorEvery: chrony at its fastest rate, 1/12, by 4.2 ms. A daemon that steps the clock moves
+	// it by more: ntpd by at least 128 ms.
 	maxSlew = 10 * time.Millisecond
 
-	// maxLag is how much earlier than a built-in clock's reading a timestamp may
-	// be, if callers waited for a tick and woke up late. On Linux, time.Sleep wakes
-	// about a millisecond late, which is a whole tick.
+	// maxLag is how much earlier than a built-in clock's reading a timestamp may be if callers
+	// waited for a tick and woke up late. On Linux, time.Sleep wakes about a millisecond late,
+	// which is a whole tick of most layouts.
 	maxLag = 5 * time.Millisecond
 )
 
-// SystemClock returns a clock that follows the wall clock at half of the cost of
-// time.Now. It reads the monotonic clock, and sees a step of the wall clock in either
-// direction, and the time that a machine slept, at most 100 ms late. If the wall clock
-// was set back by no more than 10 ms, as time daemons do when they slew, SystemClock runs
-// at three quarters of its speed until the wall clock has caught up. Goroutines and
-// generators may share the value.
+// SystemClock returns a clock that follows the wall clock at half the cost of time.Now. It reads
+// the monotonic clock, and notices a step of the wall clock in either direction, and the time that
+// the machine slept, at most 100 ms late. If the wall clock was set back by no more than 10 ms, as
+// time daemons do when they slew, SystemClock runs at three quarters of its speed until the wall
+// clock has caught up. Goroutines and generators may share the value.
 func SystemClock() Clock { return new(builtinClock) }
 
-// MonotonicClock returns a clock that looks at the wall clock once, when the Generator is
-// made or its lease acquired, and never steps. It is for machines whose wall clock is
-// right at start and cannot be trusted later.
+// MonotonicClock returns a clock that reads the wall clock once, when the Generator is made or its
+// lease is acquired, and never steps. It is for machines whose wall clock is right when the process
+// starts and cannot be trusted later.
 //
-// HAZARD: it does not learn that the wall clock was corrected, nor, on most systems, that
-// the machine slept. If the wall clock was set back before a restart, the restarted
-// process can repeat IDs, unless Options.After or a lease prevents it.
+// HAZARD: it does not notice that the wall clock was corrected or, on most systems, that the
+// machine slept. If the wall clock was set back before a restart, the restarted process can repeat
+// IDs, unless Options.After or a lease prevents it.
 func MonotonicClock() Clock { return &builtinClock{wall: wall{steady: true}} }
 
-// builtinClock is what SystemClock and MonotonicClock return. A Generator that
-// is given one reads a wall of its own under its own lock.
+// builtinClock is what SystemClock and MonotonicClock return. A Generator does not call it, but
+// reads a wall of its own under its own lock.
 type builtinClock struct {
 	mu   sync.Mutex
 	wall wall
@@ -64,8 +64,8 @@ func (c *builtinClock) Now() time.Time {
 	return c.wall.now().Round(0)
 }
 
-// begin returns the wall that a generator begins with. If the generator has a
-// lease, it is the lease's, so that the two agree; if not, a new one.
+// begin returns the wall that a generator begins with. If the generator has a lease, it is a copy
+// of the lease's wall, so that the two agree. Otherwise it is a new one.
 func (c *builtinClock) begin(leased bool) wall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,15 +75,17 @@ func (c *builtinClock) begin(leased bool) wall {
 	return wall{machine: c.wall.machine, steady: c.wall.steady}
 }
 
-// wall tells the time by the monotonic time that has passed since its anchor, the
-// last time at which both clocks were read together.
+// wall tells the time by the monotonic time that has passed since its anchor. The anchor is the
+// last reading of both clocks together.
 type wall struct {
 	machine
 	mono   time.Duration // from started to anchor
 	anchor time.Time     // zero before the first reading
 	passed time.Duration // from anchor to the last reading
-	ahead  int32         // by how many nanoseconds readings were ahead of the wall clock at anchor; shrinks by a quarter of the time passed
-	steady bool          // take an anchor only once
+	// ahead is by how many nanoseconds readings were ahead of the wall clock at anchor. By now they
+	// are less ahead, by a quarter of the time passed.
+	ahead  int32
+	steady bool // take an anchor only once
 }
 
 // now returns the reading, and takes a new anchor first if one is due.
@@ -96,7 +98,7 @@ func (w *wall) now() time.Time {
 	return w.at(w.passed)
 }
 
-// at returns the reading when the duration passed lies between it and the anchor.
+// at returns the reading when the given time has passed since the anchor.
 func (w *wall) at(passed time.Duration) time.Time {
 	return w.anchor.Add(passed + max(0, time.Duration(w.ahead)-passed/4))
 }
@@ -116,8 +118,7 @@ func (w *wall) drop(now time.Time, mono time.Duration) {
 	w.anchor, w.mono, w.passed = now, mono, 0
 }
 
-// trusted returns for how long readings still come without a look at the wall
-// clock.
+// trusted returns how much longer readings need no look at the wall clock.
 func (w *wall) trusted() time.Duration {
 	if w.steady {
 		return math.MaxInt64 - w.passed

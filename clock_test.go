@@ -64,7 +64,8 @@ func (a *agreement) requireReads(t *testing.T, now func() time.Time, offset time
 	t.Helper()
 	var coarse time.Duration
 	if runtime.GOOS == "js" {
-		coarse = 500 * time.Millisecond // two calls read a time's two parts; on a busy machine, time passes between them
+		// Two calls read the two parts of a time. On a busy machine, time passes between them.
+		coarse = 500 * time.Millisecond
 	}
 	var reading time.Time
 	before, after := a.during(func() { reading = now() })
@@ -172,7 +173,10 @@ func TestEveryCallFollowsTheBuiltinClock(t *testing.T) {
 					c := newClock()
 					g, err := New(1, &Options{Clock: newClock(), Layout: oldLayout()})
 					require.NoError(t, err)
-					for _, d := range []time.Duration{0, 0, time.Millisecond, 0, 2 * time.Millisecond, 49 * time.Millisecond, 24 * time.Hour} {
+					for _, d := range []time.Duration{
+						0, 0, time.Millisecond, 0, 2 * time.Millisecond, 49 * time.Millisecond,
+						24 * time.Hour,
+					} {
 						time.Sleep(d)
 						id, err := call(g)
 						require.NoError(t, err)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// maxStall is how long a call waits for a clock that runs at less than half of its speed, or not at
-// all. It is longer than the steps of any coarse clock (on Windows they are up to 16 ms).
+// maxStall is how long a call waits for a clock that runs at less than half of its speed, or stands
+// still. It is longer than the steps of any coarse clock (up to 16 ms on Windows).
 const maxStall = 50 * time.Millisecond
 
 // minRetry is the shortest wait for a clock that did not move during the last wait. If it does not
@@ -18,7 +18,9 @@ const (
 
 // view is what a call finds, with the lock held.
 type view struct {
-	place           // of the call's IDs or, if it has no IDs, of the next IDs; left is 0 if the layout's time has run out
+	// place is where the call's IDs come from or, if it has no IDs, where the next IDs come from.
+	// left is 0 if the layout's time has run out.
+	place
 	now     instant // the clock's reading
 	limit   int64   // the last tick that may be stamped now
 	reached int64   // the tick that the clock must have reached
@@ -65,12 +67,14 @@ func (v *view) behind() bool {
 	return v.reached > v.limit || v.tick > v.limit && v.slow || !v.held && v.tick > v.near
 }
 
-// watch is how the clock has run since a call began to wait.
+// watch tells how the clock has run since a call began to wait.
 type watch struct {
-	began   bool          // the call has begun to wait
-	asleep  bool          // it waits
-	cut     bool          // only to look at the clock in between
-	slow    bool          // the clock has run at less than half of its speed since the call began to wait, for maxStall or longer
+	began  bool // the call has begun to wait
+	asleep bool // it waits
+	cut    bool // the wait ends early, so that the call looks at the clock
+	// slow: the call has waited for maxStall or longer, and the clock has run at less than half of
+	// its speed since the wait began.
+	slow    bool
 	still   bool          // slow, and the clock has not gone back
 	since   time.Duration // when the call began to wait, in monotonic time
 	from    instant       // the clock's reading then
@@ -87,8 +91,8 @@ func (w *watch) begin(now instant, mono time.Duration, cut bool) {
 	w.asleep, w.reading, w.slept, w.cut = true, now, mono, cut
 }
 
-// checkIn returns after how long a call looks at the clock again at the latest: when it has waited
-// for maxStall, and each time that it has waited for twice as long.
+// checkIn returns how long a call may sleep before it looks at the clock again. It looks when it
+// has waited for maxStall, and each time that its wait has doubled.
 func (w *watch) checkIn(mono time.Duration) time.Duration {
 	waited := time.Duration(0)
 	if w.began {
@@ -140,8 +144,8 @@ type consent struct {
 // clock goes back further between the questions.
 const maxAsks = 3
 
-// nearby returns the last tick that a call waits for if the clock is at tick: maxStall or one tick
-// later.
+// nearby returns the last tick that a call waits for if the clock is at tick. It is maxStall later
+// or, if that is less than a tick, one tick later.
 func (l Layout) nearby(tick int64) int64 {
 	return tick + min(max(1, int64(maxStall/l.Unit)), math.MaxInt64-tick)
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Parts is an ID taken apart. In a text, a log and JSON, its keys are as in JSON here. If
-// clockSeq or datacenter is 0, because most layouts do not have it, its key is left out.
-// encoding/json refuses a Time before the year 0 or after 9999, which an ID of another layout can
-// have; String and LogValue write it.
+// Parts holds the fields of an ID. String and LogValue use the same keys as JSON. A clockSeq or
+// datacenter of 0 is left out, because most layouts do not have these fields. encoding/json refuses
+// a Time before the year 0 or after 9999, which an ID of another layout can have; String and
+// LogValue write it.
 type Parts struct {
 	Time       time.Time `json:"time"` // UTC, start of the tick
 	ClockSeq   int       `json:"clockSeq,omitempty"`
@@ -30,10 +30,10 @@ func (p Parts) String() string {
 	return string(b)
 }
 
-// LogValue makes a group of p in a structured log.
+// LogValue returns p as a group for package log/slog.
 func (p Parts) LogValue() slog.Value {
 	at := slog.Time("time", p.Time)
-	if y := p.Time.Year(); y < 0 || y > 9999 { // slog's JSON would not be valid
+	if y := p.Time.Year(); y < 0 || y > 9999 { // for which slog would write invalid JSON
 		at = slog.String("time", formatTime(p.Time))
 	}
 	attrs := append(make([]slog.Attr, 0, 5), at)
@@ -50,18 +50,18 @@ func (p Parts) numbers(yield func(key string, v int) bool) {
 		yield("worker", p.Worker) && yield("sequence", p.Sequence)
 }
 
-// Decode takes apart an ID of [DefaultLayout]. See [Layout.Decode].
+// Decode returns the fields of an ID of [DefaultLayout]. See [Layout.Decode].
 func Decode(id ID) (p Parts) {
-	// Written out, because reading a Layout's fields would double the cost.
+	// This is Layout.Decode written out, because reading a Layout's fields would double the cost.
 	p.Sequence = int(id & (1<<12 - 1))
 	p.Worker = int(id >> 12 & (1<<10 - 1))
 	p.Time = time.UnixMilli(int64(DefaultEpoch + Epoch(id>>22))).UTC()
 	return p
 }
 
-// Decode takes id apart. It accepts every ID: a negative ID decodes to a time before the epoch,
-// an ID with more bits than the layout to a time at or past [Layout.Expires]. Encode makes id of
-// its parts again if id passes [Layout.Check], and else refuses them.
+// Decode returns the fields of id. It accepts every ID: a negative ID decodes to a time before the
+// epoch, and an ID with more bits than the layout to a time at or past [Layout.Expires]. If id
+// passes [Layout.Check], Encode returns id for the result; otherwise Encode refuses it.
 func (l Layout) Decode(id ID) (p Parts) {
 	v := int64(id)
 	if l.WorkerLast {
@@ -82,10 +82,10 @@ func cut(v int64, bits uint8) (rest int64, field int) {
 	return v >> bits, int(v & lowBits(bits))
 }
 
-// Encode makes an ID of p, with the time rounded down to a whole tick. If the time is
-// outside of [Epoch, Expires), the error matches [ErrBeforeEpoch] or [ErrTimeExhausted].
-// If another field does not fit, it is a [*FieldRangeError]. If the layout is not valid,
-// it is Validate's error.
+// Encode returns the ID that has the fields p, with the time rounded down to a whole tick. If the
+// time is before Epoch, or not before Expires, the error matches [ErrBeforeEpoch] or
+// [ErrTimeExhausted]. If another field does not fit, the error is a [*FieldRangeError]. If the
+// layout is not valid, it is Validate's error.
 func (l Layout) Encode(p Parts) (ID, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
@@ -192,15 +192,15 @@ func (l Layout) firstID(t time.Time) (ID, error) {
 	return ID(l.ceil(t) << l.timeShift()), nil
 }
 
-// Follows returns nil if a table may go on with IDs of l after IDs of old, of which last
-// is the greatest in the table: if IDs of l are stamped after the tick of last has ended,
-// all of them are greater. To be sure that the tick has ended, set Options.After to last.
-// If generators with old still run when l begins, last has to be the greatest ID that
-// they can stamp until they stop: one less than the hi of old.Range.
+// Follows returns nil if a table with IDs of the layout old, of which last is the greatest, may
+// continue with IDs of l: if IDs of l are stamped after the tick of last has ended, all of them are
+// greater. To be sure that the tick has ended, set Options.After to last. If generators with old
+// still run when l begins, last must be the greatest ID that they can stamp until they stop, which
+// is one less than the hi of old.Range.
 //
-// If an ID of l can be equal to last or less, the error is an [*OverlapError] with the
-// first such ID. Other errors match [ErrInvalidLayout], [ErrInvalidID] if last is no ID
-// of old, and [ErrTimeExhausted] if l ends before it could begin.
+// If an ID of l can be equal to or less than last, the error is an [*OverlapError] with the first
+// such ID. Other errors match [ErrInvalidLayout], [ErrInvalidID] if last is not an ID of old, or
+// [ErrTimeExhausted] if l ends before it could begin.
 func (l Layout) Follows(old Layout, last ID) error {
 	for _, layout := range []Layout{old, l} {
 		if err := layout.Validate(); err != nil {

@@ -34,7 +34,8 @@ func TestPartsHaveTheSameKeysInTextJSONAndLogs(t *testing.T) {
 		{117594862387228672, snowflake.ClockSeqLayout(), "time=2026-11-21T12:00:00.000Z worker=7 sequence=0"},
 		{117594862387228672 + 1<<19, snowflake.ClockSeqLayout(), "time=2026-11-21T12:00:00.000Z clockSeq=1 worker=7 sequence=0"},
 		{1541815603606036480, layouts.Twitter(), "time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0"},
-		{math.MaxInt64, snowflake.Layout{Unit: 125 * time.Microsecond, TimeBits: 41, ClockSeqBits: 2, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 10},
+		{math.MaxInt64, snowflake.Layout{Unit: 125 * time.Microsecond, TimeBits: 41, ClockSeqBits: 2,
+			DatacenterBits: 5, WorkerBits: 5, SequenceBits: 10},
 			"time=1978-09-17T10:58:26.943875Z clockSeq=3 datacenter=31 worker=31 sequence=1023"},
 	} {
 		p := tt.layout.Decode(tt.id)
@@ -62,7 +63,10 @@ func TestPartsHaveTheSameKeysInTextJSONAndLogs(t *testing.T) {
 		require.NoError(t, json.Unmarshal(b, &names))
 		assert.ElementsMatch(t, keys, slices.Collect(maps.Keys(names)), "JSON")
 	}
-	for id, want := range map[snowflake.ID]string{math.MaxInt64: `"time":"559500-03-09T09:40:15.000Z"`, math.MinInt64: `"time":"-555449-10-26T14:19:44.000Z"`} {
+	for id, want := range map[snowflake.ID]string{
+		math.MaxInt64: `"time":"559500-03-09T09:40:15.000Z"`,
+		math.MinInt64: `"time":"-555449-10-26T14:19:44.000Z"`,
+	} {
 		var logged bytes.Buffer
 		slog.New(slog.NewJSONHandler(&logged, nil)).Info("", "id", snowflake.JSSafeLayout().Decode(id))
 		assert.True(t, json.Valid(logged.Bytes()), logged.String())
@@ -86,8 +90,8 @@ func TestDecodeEqualsDecodeOfDefaultLayout(t *testing.T) {
 		snowflake.Decode(1<<22|2<<12|3))
 }
 
-// The references. An ID is written as the bits of its fields one after the
-// other, and time is counted in nanoseconds, both without any limit.
+// The slow references: an ID is the bits of its fields, one after the other, and time is a number
+// of nanoseconds, both of any size.
 
 // maxSpan is how long a layout may last: less than 2^60+1 seconds.
 var maxSpan = new(big.Int).Mul(big.NewInt(1<<60+1), big.NewInt(1e9))
@@ -148,7 +152,7 @@ func slowFields(l snowflake.Layout, p *snowflake.Parts) []struct {
 	return fields
 }
 
-// slowEncode returns the ID, or which errors are right.
+// slowEncode returns the ID, or the errors that Encode may return.
 func slowEncode(l snowflake.Layout, p snowflake.Parts) (id snowflake.ID, refusals []error) {
 	if !slowValid(l) {
 		return 0, []error{snowflake.ErrInvalidLayout}
@@ -185,7 +189,7 @@ func slowDecode(l snowflake.Layout, id snowflake.ID) (p snowflake.Parts, tick *b
 	for _, f := range slices.Backward(slowFields(l, &p)) {
 		size := new(big.Int).Lsh(big.NewInt(1), uint(f.bits))
 		var value *big.Int
-		rest, value = new(big.Int).DivMod(rest, size, new(big.Int)) // Euclid's: never negative
+		rest, value = new(big.Int).DivMod(rest, size, new(big.Int)) // Euclidean: value >= 0
 		*f.value = int(value.Int64())
 	}
 	p.Time = slowTime(l, rest)
@@ -209,7 +213,7 @@ func anyLayout(rng *rand.Rand) snowflake.Layout {
 		Unit:       units[rng.IntN(len(units))],
 		WorkerLast: rng.IntN(2) == 0,
 	}
-	// Cut the bits of an ID, or one more or less, into fields at random.
+	// Divide the bits of an ID, or one bit more or less, at random among the fields.
 	total := 1 + rng.IntN(65)
 	if rng.IntN(2) == 0 {
 		total = 63
@@ -247,7 +251,7 @@ func validLayout(rng *rand.Rand) snowflake.Layout {
 	}
 }
 
-// unusualLayouts are valid, just so.
+// unusualLayouts are at the limits of what is valid.
 var unusualLayouts = []snowflake.Layout{
 	{Unit: 1, TimeBits: 1},
 	{Unit: 1, TimeBits: 63},
@@ -267,7 +271,7 @@ var unusualLayouts = []snowflake.Layout{
 
 const widest = min(62, strconv.IntSize-1) // what an int holds
 
-// anyID returns an ID of the layout, or one that is not.
+// anyID returns an ID that may or may not belong to the layout.
 func anyID(rng *rand.Rand, l snowflake.Layout) snowflake.ID {
 	switch id := snowflake.ID(rng.Uint64()); rng.IntN(4) {
 	case 0:
@@ -343,7 +347,7 @@ func checkCodec(t *testing.T, l snowflake.Layout, id snowflake.ID, p snowflake.P
 	decoded, checked, expires := l.Decode(id), l.Check(id), l.Expires()
 	_ = l.String()
 	if !valid {
-		return // it has not panicked
+		return // it is enough that nothing panicked
 	}
 	require.Equal(t, slowTime(l, new(big.Int).Lsh(big.NewInt(1), uint(l.TimeBits))), expires, "%+v", l)
 	parts, tick := slowDecode(l, id)
@@ -409,7 +413,10 @@ func TestRangeHoldsExactlyTheIDsOfItsTimes(t *testing.T) {
 			continue
 		}
 		require.LessOrEqual(t, lo, hi)
-		for _, id := range []snowflake.ID{0, lo - 1, lo, lo + 1, hi - 1, hi, hi + 1, lo + (hi-lo)/2, math.MaxInt64, anyID(rng, l), anyID(rng, l)} {
+		for _, id := range []snowflake.ID{
+			0, lo - 1, lo, lo + 1, hi - 1, hi, hi + 1, lo + (hi-lo)/2, math.MaxInt64, anyID(rng, l),
+			anyID(rng, l),
+		} {
 			if at := l.Decode(id).Time; l.Check(id) == nil {
 				require.Equal(t, !at.Before(from) && at.Before(to), lo <= id && id < hi,
 					"%+v: %d was stamped at %v, the range [%v, %v) is [%d, %d)", l, id, at, from, to, lo, hi)
@@ -441,7 +448,8 @@ func TestErrorsNameTheTimes(t *testing.T) {
 func FuzzDecodeEncode(f *testing.F) {
 	add := func(l snowflake.Layout, id snowflake.ID, p snowflake.Parts) {
 		f.Add(int64(l.Epoch), int64(l.Unit), l.TimeBits, l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits, l.WorkerLast,
-			int64(id), p.Time.Unix(), int64(p.Time.Nanosecond()), int64(p.ClockSeq), int64(p.Datacenter), int64(p.Worker), int64(p.Sequence))
+			int64(id), p.Time.Unix(), int64(p.Time.Nanosecond()), int64(p.ClockSeq), int64(p.Datacenter),
+			int64(p.Worker), int64(p.Sequence))
 	}
 	for _, k := range layouts.All() {
 		l := k.Layout
@@ -459,7 +467,7 @@ func FuzzDecodeEncode(f *testing.F) {
 			Epoch: snowflake.Epoch(epoch), Unit: time.Duration(unit), TimeBits: timeBits, ClockSeqBits: clockSeqBits,
 			DatacenterBits: datacenterBits, WorkerBits: workerBits, SequenceBits: sequenceBits, WorkerLast: workerLast,
 		}
-		// A time.Time itself wraps in the last of 292 billion years.
+		// time.Time itself wraps at the end of its 292 billion years.
 		p := snowflake.Parts{
 			Time:     time.Unix(sec>>1, nsec>>1).UTC(),
 			ClockSeq: int(clockSeq), Datacenter: int(datacenter), Worker: int(worker), Sequence: int(sequence),
@@ -468,8 +476,8 @@ func FuzzDecodeEncode(f *testing.F) {
 	})
 }
 
-// smallestAfter is the slow, obvious reference of Follows: of all IDs of l whose
-// tick has not ended at a time, the smallest.
+// smallestAfter is the slow, obvious reference for Follows. It returns the smallest of all IDs of l
+// whose tick has not ended at a time.
 func smallestAfter(l snowflake.Layout, at time.Time) (snowflake.ID, bool) {
 	bits := l.TimeBits + l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits
 	for id := range snowflake.ID(1) << bits {
@@ -518,7 +526,7 @@ func TestFollowsAgainstAllIDsOfTinyLayouts(t *testing.T) {
 	}
 }
 
-// A layout whose epoch is yet to come begins with ID 0.
+// If the new layout's epoch is in the future, its first ID is 0.
 func TestFollowsBeforeTheEpoch(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	err := l.Follows(layouts.Bwmarrin(), 5)

@@ -14,7 +14,8 @@ const (
 	UnixEpoch    Epoch = 0             // 1970-01-01T00:00:00Z
 	TwitterEpoch Epoch = 1288834974657 // 2010-11-04T01:42:54.657Z, from IdWorker.scala, twepoch
 	DiscordEpoch Epoch = 1420070400000 // 2015-01-01T00:00:00Z, from the API reference, "Snowflakes"
-	DefaultEpoch Epoch = 1767225600000 // 2026-01-01T00:00:00Z; never changes, because stored IDs would decode to other times
+	// 2026-01-01T00:00:00Z; never changes, because IDs are stored
+	DefaultEpoch Epoch = 1767225600000
 )
 
 // maxSeconds bounds the times of a layout, in seconds on either side of its
@@ -32,8 +33,8 @@ func (e Epoch) Time() time.Time {
 	return time.UnixMilli(int64(e)).UTC()
 }
 
-// String returns e as a date or, if it is not the start of a day, in RFC 3339. If the year does not
-// have four digits, it returns the number of e.
+// String returns e as a date or, if it is not the start of a day, in the format of RFC 3339. If the
+// year does not have four digits, it returns e as a number.
 func (e Epoch) String() string {
 	t := e.Time()
 	switch {
@@ -73,8 +74,8 @@ func (e Epoch) after(tick int64, unit time.Duration) time.Time {
 	return e.afterWide(tick, unit)
 }
 
-// afterWide is after with 128-bit arithmetic, for units that are not whole
-// milliseconds, and for times that an int64 of milliseconds cannot hold.
+// afterWide is after with 128-bit arithmetic. It serves units that are not whole milliseconds, and
+// times that an int64 of milliseconds cannot hold.
 func (e Epoch) afterWide(at int64, unit time.Duration) time.Time {
 	tick, sign := uint64(at), int64(1)
 	if at < 0 {
@@ -96,8 +97,8 @@ func seconds(ticks uint64, unit time.Duration) (sec, nsec uint64) {
 	return maxSeconds + 1, 0
 }
 
-// formatTime writes t with milliseconds, so that times of the common layouts
-// line up. It writes more digits only if t has them.
+// formatTime returns t with milliseconds, so that times of the common layouts line up. It writes
+// more digits only if t has them.
 func formatTime(t time.Time) string {
 	if t.Nanosecond()%int(time.Millisecond) == 0 {
 		return t.UTC().Format("2006-01-02T15:04:05.000Z")

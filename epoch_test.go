@@ -41,7 +41,9 @@ func TestEpochAtRoundsDownInAnyZone(t *testing.T) {
 	} {
 		assert.Equal(t, tt.want, snowflake.EpochAt(tt.at), "%v", tt.at)
 	}
-	for _, e := range []snowflake.Epoch{math.MinInt64, math.MinInt64 + 1, -1001, -1000, -999, 0, 999, 1000, math.MaxInt64 - 1, math.MaxInt64} {
+	for _, e := range []snowflake.Epoch{
+		math.MinInt64, math.MinInt64 + 1, -1001, -1000, -999, 0, 999, 1000, math.MaxInt64 - 1, math.MaxInt64,
+	} {
 		require.Equal(t, e, snowflake.EpochAt(e.Time()))
 	}
 }

@@ -34,8 +34,8 @@ func Example() {
 	// time=2026-11-21T12:00:00.000Z worker=7 sequence=0
 }
 
-// A test sets the clock, so IDs are the same each time. As long as the clock stands
-// still there is one tick, and a tick of the default layout has 4,096 IDs.
+// The test sets the clock, so the IDs are the same in each run. As long as the clock stands still,
+// there is only one tick, and a tick of the default layout has 4,096 IDs.
 func ExampleClockFunc() {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	gen, err := snowflake.New(7, &snowflake.Options{
@@ -134,7 +134,7 @@ func ExampleClockBackwardError() {
 		fmt.Println(err)
 		return
 	}
-	now = now.Add(-time.Hour) // somebody sets the clock back
+	now = now.Add(-time.Hour) // the clock is set back
 	_, err = gen.NextID()
 	var back *snowflake.ClockBackwardError
 	fmt.Println(errors.As(err, &back), back.By())

@@ -29,8 +29,8 @@ import (
 // up.
 //
 // A state does not say which IDs were returned on the way to it. When all states are known, settle
-// finds this for all ways at once. How long calls wait, and which of the IDs that are right they
-// get, is told by TestModel.
+// finds this for all ways at once. TestModel checks how long calls wait, and which of several
+// correct IDs they get.
 
 // scope is what an explorer covers.
 type scope struct {
@@ -62,8 +62,8 @@ type deal struct {
 	bound       int64  // the latest to of this clock sequence
 	other       int64  // and of the other clock sequence
 	spare       int    // how many workers it can still change to
-	generation  uint64 // the machine's
-	of          uint64 // what it was when the lease asked for the worker
+	generation  uint64 // the machine's generation
+	of          uint64 // the generation when the lease asked for the worker
 }
 
 func (d deal) cloned() bool { return d.generation != d.of }
@@ -131,8 +131,8 @@ type effect struct {
 	got    int8  // how many IDs the call returns
 	first  ID    // the first of them
 	keep   int32 // from now on only IDs of this set may be returned
-	gain   int32 // and these, too
-	end    int64 // the tick after the last one that was stamped, as the generator says when it stops
+	gain   int32 // the set of IDs that may be returned as well from now on
+	end    int64 // what the generator returns when it stops: the tick after the last one stamped
 }
 
 // ids is a set of IDs.
@@ -172,7 +172,7 @@ type explorer struct {
 	world      *world // whose generator takes the next step
 	generation atomic.Uint64
 	clones     bool  // the machine is cloned when the clock is read
-	deals      *deal // to what the lease changes when it is asked; nil: it fails
+	deals      *deal // what the lease grants when it is asked; nil if it fails
 
 	sets  []ids // the first stands for no change
 	found map[string]int32
@@ -261,9 +261,11 @@ func (l changingLease) Bump(ctx context.Context, g Grant, now time.Time) error {
 // changes returns what a lease may grant next.
 func (x *explorer) changes(d deal) (all []deal) {
 	end := x.layout.maxTick() + 1
-	if d.spare > 0 && (!d.cloned() || d.from == d.to) { // a lease that finds that it was cloned takes back what it granted first
+	// A lease that finds that its machine was cloned first takes back what it granted.
+	if d.spare > 0 && (!d.cloned() || d.from == d.to) {
 		for from := range end {
-			all = append(all, deal{worker: 1 - d.worker, from: from, to: from + 1, bound: from + 1, generation: d.generation, of: d.generation})
+			all = append(all, deal{worker: 1 - d.worker, from: from, to: from + 1, bound: from + 1,
+				generation: d.generation, of: d.generation})
 		}
 	}
 	if d.cloned() {
@@ -356,7 +358,7 @@ func (x *explorer) key(w *world) string {
 		}
 	}
 	if p := q.past; p != nil {
-		add(p.last, p.ring.top, p.ring.closed, int64(p.seqs.current), p.seqs.first, p.seqs.virgin)
+		add(p.last, p.ring.top, p.ring.closed, int64(p.seqs.current), p.seqs.first, p.seqs.initial)
 		for _, m := range p.ring.marks {
 			add(m.tick, m.left)
 		}
@@ -364,7 +366,8 @@ func (x *explorer) key(w *world) string {
 	}
 	if v := g.window; v != nil {
 		d := &w.deal
-		add(v.hi, v.after, v.closed, v.stamped, int64(v.bumping), flag(v.ended), int64(v.grant.Worker), int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(v.born))
+		add(v.hi, v.after, v.closed, v.stamped, int64(v.bumping), flag(v.ended), int64(v.grant.Worker),
+			int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(v.born))
 		add(int64(d.worker), int64(d.seq), d.from, d.to, d.bound, d.other, int64(d.spare), int64(d.generation), int64(d.of))
 	}
 	for i := range w.calls {
@@ -376,7 +379,8 @@ func (x *explorer) key(w *world) string {
 		if g.window != nil {
 			add(flag(f.extended != nil), flag(f.extended == g.window.grant))
 		}
-		add(f.n, int64(f.slot.first), f.slot.n, flag(f.slot.n > 0 && f.slot.era != q.era), flag(f.watch.began), int64(f.agreed.action), int64(f.agreed.by), int64(f.asks))
+		add(f.n, int64(f.slot.first), f.slot.n, flag(f.slot.n > 0 && f.slot.era != q.era),
+			flag(f.watch.began), int64(f.agreed.action), int64(f.agreed.by), int64(f.asks))
 	}
 	return string(b)
 }
@@ -498,7 +502,7 @@ func (x *explorer) moves(w *world) {
 			}
 			x.step(w, move{kind: wakes, call: i, at: at})
 			if !x.inside(at) {
-				continue // the call ends, and puts its IDs back, as it does when it gives up before its tick
+				continue // the call ends as it does when it gives up before its tick
 			}
 			if w.calls[i].watch.began {
 				x.step(w, move{kind: wakes, call: i, at: at, slow: true})
@@ -609,11 +613,11 @@ func (x *explorer) ready(w *world, m move) (c *world, f *flight) {
 		f.watch = watch{began: true, since: x.mono, slow: m.slow, still: m.slow}
 		f.patience = patience{}
 	}
-	f.extends = 0 // how often a call may ask the lease is told by a test of its own
+	f.extends = 0 // another test checks how often a call may ask the lease
 	return c, f
 }
 
-// step lets a call take its next step, with all that may come of it.
+// step makes a call take its next step, with each outcome that the step can have.
 func (x *explorer) step(w *world, m move) {
 	c, f := x.ready(w, m)
 	x.clones = m.clones
@@ -722,8 +726,10 @@ func (x *explorer) checkTime(m move, waited bool, c *world, r run) {
 
 // count counts an error.
 func (x *explorer) count(m move, err error) {
-	for name, want := range map[string]error{"clock backward": ErrClockBackward, "time exhausted": ErrTimeExhausted, "before epoch": ErrBeforeEpoch,
-		"canceled": context.Canceled, "lease expired": ErrLeaseExpired} {
+	for name, want := range map[string]error{
+		"clock backward": ErrClockBackward, "time exhausted": ErrTimeExhausted, "before epoch": ErrBeforeEpoch,
+		"canceled": context.Canceled, "lease expired": ErrLeaseExpired,
+	} {
 		if errors.Is(err, want) {
 			x.outcomes[name]++
 			return
@@ -732,9 +738,9 @@ func (x *explorer) count(m move, err error) {
 	x.fail(m, "an unexpected error: %v", err)
 }
 
-// facts is what is known of all ways to a state: which IDs were returned on one of them, which the
-// lease grants on each, the greatest ID that was returned on one, and the greatest that was
-// returned before a call began.
+// facts is what is known about all ways to a state together: which IDs were returned on any of
+// them, which the lease grants on each of them, the greatest ID that was returned on any of them,
+// and the greatest that was returned before a call began.
 type facts struct {
 	returned, granted ids
 	top               ID
@@ -833,8 +839,8 @@ func (x *explorer) settle() {
 	}
 }
 
-// check checks what a move returns. If a promise is broken, it tells a shortest story in which it
-// is: a search through the states and what is known of one ID on the way.
+// check checks what a move returns. If a promise is broken, it searches the states, with what is
+// known about one ID on the way, and reports a shortest sequence of moves that breaks it.
 func (x *explorer) check(to int32, e edge, f facts) {
 	id, what := x.wrong(e, f)
 	if what == "" {
@@ -871,7 +877,7 @@ func (x *explorer) check(to int32, e edge, f facts) {
 	require.FailNow(x.t, fmt.Sprintf("ID %d %s", id, what), x.story(append(x.way(to), e)))
 }
 
-// wrong returns an ID that shows that a move breaks a promise, and which.
+// wrong returns an ID that shows that a move breaks a promise, and the name of that promise.
 func (x *explorer) wrong(e edge, f facts) (id ID, what string) {
 	granted := x.grants(f, e)
 	for id := range x.returned(e) {
@@ -889,13 +895,15 @@ func (x *explorer) wrong(e edge, f facts) (id ID, what string) {
 	if x.ordered() && e.got > 0 && e.first <= since {
 		return since, "was returned before the call began, which gets a lower ID"
 	}
-	if end := x.tickOf(f.top) + 1; e.kind == leaseStops && (e.end < end || e.end > end && x.lease != cloneable) && !slices.Contains(x.actions, ActionBump) {
+	end := x.tickOf(f.top) + 1
+	wrongEnd := e.end < end || e.end > end && x.lease != cloneable
+	if e.kind == leaseStops && wrongEnd && !slices.Contains(x.actions, ActionBump) {
 		return f.top, fmt.Sprintf("is the last that was returned, and the generator says that it ended before tick %d", e.end)
 	}
 	return 0, ""
 }
 
-// only returns what the facts say of one ID.
+// only returns what the facts say about one ID.
 func (f facts) only(id ID) facts {
 	o := facts{granted: ids{math.MaxUint64, math.MaxUint64, math.MaxUint64, math.MaxUint64}, top: min(f.top, id)}
 	if f.returned.has(id) {
@@ -910,10 +918,11 @@ func (f facts) only(id ID) facts {
 	return o
 }
 
-// fewBits is a layout. In the full run, each tick has two IDs at least.
+// fewBits returns a layout of few bits. In the full run, each tick has at least two IDs.
 func fewBits(times, clockSeqs, sequences uint8, unit time.Duration) Layout {
 	sequences = max(sequences, depth.Of[uint8](0, 1))
-	return Layout{Epoch: DefaultEpoch, Unit: unit, TimeBits: times, ClockSeqBits: clockSeqs, WorkerBits: 1, SequenceBits: sequences, WorkerLast: clockSeqs == 0}
+	return Layout{Epoch: DefaultEpoch, Unit: unit, TimeBits: times, ClockSeqBits: clockSeqs, WorkerBits: 1,
+		SequenceBits: sequences, WorkerLast: clockSeqs == 0}
 }
 
 func TestEveryStateOfAFewBits(t *testing.T) {
@@ -921,23 +930,46 @@ func TestEveryStateOfAFewBits(t *testing.T) {
 		t.Skip("one goroutine runs at a time; the other tests look for races")
 	}
 	const unit = 20 * time.Millisecond
-	wait, bump, rewind := []Action{ActionFail, ActionWait}, []Action{ActionFail, ActionWait, ActionBump}, []Action{ActionFail, ActionWait, ActionRewind}
+	wait := []Action{ActionFail, ActionWait}
+	bump := []Action{ActionFail, ActionWait, ActionBump}
+	rewind := []Action{ActionFail, ActionWait, ActionRewind}
 	all := []Action{ActionFail, ActionWait, ActionBump, ActionRewind}
-	for _, s := range []scope{ // the largest last, because the first that finds a mutant ends the test
-		{name: "in order", opts: Options{Layout: fewBits(2, 0, 0, unit)}, actions: wait, calls: 2, counts: []int64{1}, expect: "waits, clock backward, time exhausted"},
-		{name: "batches", opts: Options{Layout: fewBits(1, 0, 2, unit)}, actions: wait, calls: 2, counts: []int64{1, 3}, expect: "waits, clock backward, time exhausted"},
-		{name: "borrow ahead, after an ID", opts: Options{Layout: fewBits(2, 0, 1, unit), BorrowAhead: unit, After: 5}, actions: wait, calls: 2, counts: []int64{1, 2}, expect: "waits, clock backward, borrowed"},
-		{name: "a built-in clock", opts: Options{Layout: fewBits(2, 0, 0, 5*time.Millisecond)}, builtin: true, actions: wait, calls: 2, counts: []int64{1}, expect: "waits, clock backward"},
-		{name: "clock sequences, after an ID", opts: Options{Layout: fewBits(2, 1, 0, unit), After: depth.Of[ID](7, 14)}, actions: bump, calls: 2, counts: []int64{1}, expect: "waits, clock backward, bumps"},
-		{name: "rewind", opts: Options{Layout: fewBits(2, 0, 0, unit), RewindTicks: 2}, actions: rewind, calls: 2, counts: []int64{1}, expect: "waits, clock backward, rewinds"},
-		{name: "clock sequences and rewind", opts: Options{Layout: fewBits(2, 1, 1, unit), RewindTicks: 2, After: 14}, actions: all, calls: 1, counts: []int64{1, 2}, expect: "waits, clock backward, bumps, rewinds"},
-		{name: "a lease", opts: Options{Layout: fewBits(1, 0, 1, unit)}, lease: granting, actions: wait, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired"},
-		{name: "a lease that extends", opts: Options{Layout: fewBits(1, 0, 1, unit)}, lease: changing, actions: wait, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends"},
-		{name: "a lease that changes its clock sequence", opts: Options{Layout: fewBits(1, 1, 1, unit)}, lease: changing, actions: bump, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends, bumps"},
-		{name: "a lease and rewind", opts: Options{Layout: fewBits(depth.Of[uint8](1, 2), 0, 0, unit), RewindTicks: 2}, lease: granting, actions: rewind, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, rewinds"},
-		{name: "a machine that is cloned", opts: Options{Layout: fewBits(1, 0, 1, unit)}, lease: cloneable, actions: wait, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends"},
-		{name: "two calls of a lease that extends", opts: Options{Layout: fewBits(1, 0, 0, unit)}, lease: changing, actions: wait, calls: 2, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends", full: true},
-		{name: "clock sequences", opts: Options{Layout: fewBits(2, 1, 0, unit)}, actions: bump, calls: 2, counts: []int64{1}, expect: "waits, clock backward, bumps", full: true},
+	// The largest scopes are last, because the first one that finds a mutant ends the test.
+	for _, s := range []scope{
+		{name: "in order", opts: Options{Layout: fewBits(2, 0, 0, unit)}, actions: wait, calls: 2,
+			counts: []int64{1}, expect: "waits, clock backward, time exhausted"},
+		{name: "batches", opts: Options{Layout: fewBits(1, 0, 2, unit)}, actions: wait, calls: 2,
+			counts: []int64{1, 3}, expect: "waits, clock backward, time exhausted"},
+		{name: "borrow ahead, after an ID",
+			opts: Options{Layout: fewBits(2, 0, 1, unit), BorrowAhead: unit, After: 5}, actions: wait,
+			calls: 2, counts: []int64{1, 2}, expect: "waits, clock backward, borrowed"},
+		{name: "a built-in clock", opts: Options{Layout: fewBits(2, 0, 0, 5*time.Millisecond)}, builtin: true,
+			actions: wait, calls: 2, counts: []int64{1}, expect: "waits, clock backward"},
+		{name: "clock sequences, after an ID",
+			opts: Options{Layout: fewBits(2, 1, 0, unit), After: depth.Of[ID](7, 14)}, actions: bump,
+			calls: 2, counts: []int64{1}, expect: "waits, clock backward, bumps"},
+		{name: "rewind", opts: Options{Layout: fewBits(2, 0, 0, unit), RewindTicks: 2}, actions: rewind,
+			calls: 2, counts: []int64{1}, expect: "waits, clock backward, rewinds"},
+		{name: "clock sequences and rewind",
+			opts: Options{Layout: fewBits(2, 1, 1, unit), RewindTicks: 2, After: 14}, actions: all, calls: 1,
+			counts: []int64{1, 2}, expect: "waits, clock backward, bumps, rewinds"},
+		{name: "a lease", opts: Options{Layout: fewBits(1, 0, 1, unit)}, lease: granting, actions: wait,
+			calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired"},
+		{name: "a lease that extends", opts: Options{Layout: fewBits(1, 0, 1, unit)}, lease: changing,
+			actions: wait, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends"},
+		{name: "a lease that changes its clock sequence", opts: Options{Layout: fewBits(1, 1, 1, unit)},
+			lease: changing, actions: bump, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends, bumps"},
+		{name: "a lease and rewind",
+			opts:  Options{Layout: fewBits(depth.Of[uint8](1, 2), 0, 0, unit), RewindTicks: 2},
+			lease: granting, actions: rewind, calls: 1, counts: []int64{1},
+			expect: "waits, clock backward, lease expired, rewinds"},
+		{name: "a machine that is cloned", opts: Options{Layout: fewBits(1, 0, 1, unit)}, lease: cloneable,
+			actions: wait, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends"},
+		{name: "two calls of a lease that extends", opts: Options{Layout: fewBits(1, 0, 0, unit)},
+			lease: changing, actions: wait, calls: 2, counts: []int64{1},
+			expect: "waits, clock backward, lease expired, extends", full: true},
+		{name: "clock sequences", opts: Options{Layout: fewBits(2, 1, 0, unit)}, actions: bump, calls: 2,
+			counts: []int64{1}, expect: "waits, clock backward, bumps", full: true},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if s.full {

@@ -7,11 +7,10 @@ import (
 	"strconv"
 )
 
-// ID is a snowflake identifier, never negative. IDs of one Layout sort by time, which
-// is [Decode](id).Time for the default layout and Layout.Decode(id).Time for another.
-// As JSON an ID is a string, because JavaScript rounds integers above 2^53. Such strings
-// do not sort as the IDs do; those of [ID.Base32] do. As a parameter of database/sql an
-// ID is an int64.
+// ID is a snowflake identifier. It is never negative. IDs of one Layout sort by time, which is
+// [Decode](id).Time for the default layout and Layout.Decode(id).Time for another. In JSON an ID is
+// a string of decimal digits, because JavaScript rounds integers above 2^53. Such strings do not
+// sort as the IDs do; those of [ID.Base32] do. As a parameter of database/sql an ID is an int64.
 type ID int64
 
 // ParseID reads decimal digits without sign, spaces or leading zeros, at most
@@ -88,14 +87,14 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalBinary returns what MarshalText returns. go-redis writes it, and encoding/gob and
-// other encodings that prefer it to the number.
+// MarshalBinary returns what MarshalText returns. It is used by go-redis, encoding/gob and other
+// encodings that prefer it to the number.
 func (id ID) MarshalBinary() ([]byte, error) { return id.MarshalText() }
 
-// UnmarshalBinary is UnmarshalText for what MarshalBinary returned.
+// UnmarshalBinary reads what MarshalBinary returned, as UnmarshalText does.
 func (id *ID) UnmarshalBinary(b []byte) error { return id.UnmarshalText(b) }
 
-// UnmarshalParam is UnmarshalText for the parameters that gin and echo bind.
+// UnmarshalParam reads a parameter that gin or echo binds, as UnmarshalText does.
 func (id *ID) UnmarshalParam(s string) error { return id.UnmarshalText([]byte(s)) }
 
 // UnmarshalJSON reads a string that ParseID reads, written without escapes, or an integer
@@ -189,10 +188,11 @@ func (id ID) Base32() string {
 	return string(b[:])
 }
 
-// Base58 returns id in base 58, 1 to 11 characters of bwmarrin/snowflake's alphabet (small letters
-// first). The texts do not sort as the numbers do. HAZARD: as a key in a database whose collation
-// takes a for A, as MariaDB's and MySQL's do by default, half of the rows are lost: use a binary
-// collation.
+// Base58 returns id in base 58, in 1 to 11 characters of bwmarrin/snowflake's alphabet, which has
+// the small letters before the capitals. The texts do not sort as the numbers do.
+//
+// HAZARD: as a key in a database whose collation takes a for A, as MariaDB's and MySQL's do by
+// default, half of the rows are lost. Use a binary collation.
 func (id ID) Base58() string {
 	var b [base58Max]byte
 	v, i := uint64(id), base58Max
@@ -217,7 +217,7 @@ func (id ID) Base62() string {
 	return string(b[:])
 }
 
-// ParseBase32 reads the text that [ID.Base32] returns, without small letters, I, L and O, which
+// ParseBase32 reads the text that [ID.Base32] returns. It refuses small letters, I, L and O, which
 // Crockford lets people write. Errors match [ErrInvalidID].
 func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
@@ -230,8 +230,8 @@ func ParseBase32(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase58 reads the text that [ID.Base58] returns, without leading 1s, which are zeros here.
-// Errors match [ErrInvalidID].
+// ParseBase58 reads the text that [ID.Base58] returns. It refuses leading 1s, which are zeros in
+// this alphabet. Errors match [ErrInvalidID].
 func ParseBase58(s string) (ID, error) {
 	if len(s) == 0 || len(s) > base58Max {
 		return 0, parseError("base 58", s, "it is not 1 to 11 characters")
@@ -258,11 +258,10 @@ func ParseBase62(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// readBase reads digits, and reports whether all are of the alphabet and their
-// number is an ID. Fewer than full digits always are an ID. A number of full digits
-// is an ID, and does not overflow v, only if its first digit is at most
-// MaxInt64/base^(full-1). The function is small enough to be inlined, which makes
-// base a constant.
+// readBase reads digits, and reports whether all are of the alphabet and their number is an ID.
+// Fewer than full digits are always an ID. A number of full digits is an ID, and does not overflow
+// v, only if its first digit is at most first, which is MaxInt64/base^(full-1). The function is
+// small enough to be inlined, which makes base a constant.
 func readBase(s string, base uint64, full int, first byte, values *[256]byte) (v uint64, ok bool) {
 	var all byte // the bits of all digits; only noDigit has the highest bits
 	for i := range len(s) {

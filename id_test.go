@@ -87,8 +87,8 @@ func slowParse(f textForm, s string) (id snowflake.ID, ok bool) {
 	return snowflake.ID(v.Int64()), true
 }
 
-// tellingIDs returns IDs at which the number of digits or bits changes, and random
-// IDs of every length.
+// tellingIDs returns IDs at which the number of digits or bits changes, and random IDs of every
+// length.
 func tellingIDs() []snowflake.ID {
 	ids := []snowflake.ID{0, 1, math.MaxInt64 - 1, math.MaxInt64}
 	for n := range 63 {
@@ -120,7 +120,8 @@ func TestTextFormsNeverChange(t *testing.T) {
 		{62, "000000000001Y", "25", "00000000010"},
 		{1<<53 - 1, "007ZZZZZZZZZZ", "2dknRmrjUF", "00fFgnDxSe7"},
 		{175928847299117063, "04W86BB0G4007", "pFLuuKMHer", "0Czks0tP37X"},
-		{1428076403798048768, "17MCBXH480000", "4jgmnx8Js8A", "1hUbVvYD84G"}, // the base 58 from bwmarrin/snowflake's tests
+		// The base 58 is from bwmarrin/snowflake's tests.
+		{1428076403798048768, "17MCBXH480000", "4jgmnx8Js8A", "1hUbVvYD84G"},
 		{1541815603606036480, "1ASD13XH1F800", "4zzv4rZaYpj", "1ptWyK4WgZU"},
 		{math.MaxInt64, "7ZZZZZZZZZZZZ", "npL6MjP8Qfc", "AzL8n0Y58m7"},
 	}
@@ -206,7 +207,8 @@ func requireRead(t *testing.T, reader, s string, ok bool, want, got snowflake.ID
 	}
 	require.ErrorIs(t, err, snowflake.ErrInvalidID, "%s: %.100q", reader, s)
 	require.Less(t, len(err.Error()), 300, "the message grows with the text")
-	require.True(t, strings.IndexFunc(err.Error(), func(r rune) bool { return !strconv.IsPrint(r) }) < 0, "%q has an unprintable character", err)
+	require.True(t, strings.IndexFunc(err.Error(), func(r rune) bool { return !strconv.IsPrint(r) }) < 0,
+		"%q has an unprintable character", err)
 }
 
 func TestBase32AndBase62SortAsNumbersDo(t *testing.T) {
@@ -252,7 +254,8 @@ func TestReadersSayWhatIsWrong(t *testing.T) {
 		{parser(snowflake.ParseID), "007", `decimal "007": it has a leading zero`},
 		{parser(snowflake.ParseID), "-7\n", `decimal "-7\n": it has a character that is not a digit`},
 		{parser(snowflake.ParseID), "9223372036854775808", `decimal "9223372036854775808": it is over 9223372036854775807`},
-		{parser(snowflake.ParseID), strings.Repeat("1", 33), `decimal "11111111111111111111111111111111"...: it is over 9223372036854775807`},
+		{parser(snowflake.ParseID), strings.Repeat("1", 33),
+			`decimal "11111111111111111111111111111111"...: it is over 9223372036854775807`},
 		{parser(snowflake.ParseBase32), "8", `base 32 "8": it is not 13 characters`},
 		{parser(snowflake.ParseBase32), "000000000000a", `base 32 "000000000000a": it has a character outside of the alphabet`},
 		{parser(snowflake.ParseBase32), "8000000000000", `base 32 "8000000000000": it is over 9223372036854775807`},
@@ -403,7 +406,9 @@ func TestAllocations(t *testing.T) {
 var notCanonical = []string{
 	// decimal
 	"", "-1", "-0", "+1", "-", " 1", "1 ", " ", "\t1", "1\n", "0", "00", "01", strings.Repeat("0", 19) + "1",
-	"9223372036854775808", "18446744073709551615", "18446744073709551616", "18446744073709551617", // 2^63, and around 2^64
+
+	"9223372036854775808", // 2^63
+	"18446744073709551615", "18446744073709551616", "18446744073709551617",
 	"9999999999999999999", "99999999999999999999", "92233720368547758070",
 	"1e3", "1.0", "0x1", "1_000", "1,000", "1/", "1:", "a", "\x00", "1\x00", "\x001", "１", "٣", "é", "\xff", "1\xff",
 	// base 32
@@ -416,7 +421,8 @@ var notCanonical = []string{
 	"npL6MjP8Qfd", "JPwcyDCgEup", "JPwcyDCgEuq", "JPwcyDCgEur", "ZZZZZZZZZZZ",
 	// base 62
 	"0000000001", "AzL8n0Y58m8", "LygHa16AHYF", "LygHa16AHYG", "LygHa16AHYH", "zzzzzzzzzzz",
-	"-0000000001", "+0000000001", " 0000000001", "0000000001 ", "0000000001\n", "0000000_001", "000000000\x001", "000000000é", "0000000000\xff",
+	"-0000000001", "+0000000001", " 0000000001", "0000000001 ", "0000000001\n", "0000000_001",
+	"000000000\x001", "000000000é", "0000000000\xff",
 	// long
 	strings.Repeat("1", 1<<20), strings.Repeat("0", 1<<20), strings.Repeat("2", 1<<20), strings.Repeat("\x00", 1<<20),
 }
@@ -435,10 +441,14 @@ func FuzzReaders(f *testing.F) {
 
 // The twin of UnmarshalJSON is encoding/json with a json.Number and a string.
 func FuzzUnmarshalJSON(f *testing.F) {
-	for _, s := range append(notCanonical, "null", "7", " 7 ", "1541815603606036480", "9223372036854775807", // integers, and what is none
+	for _, s := range append(notCanonical,
+		// null, integers, and near misses
+		"null", "7", " 7 ", "1541815603606036480", "9223372036854775807",
 		"1.5", "0.0", "1E3", "1e0", "1.5e1", "-1.5", "07", "nul", "nullx", " null", "Null", "NULL",
-		"true", "false", "{}", `{"id":1}`, "[]", "[1]", `["1"]`, `'1'`, // other values
-		`"0"`, `"1541815603606036480"`, "\t\"7\"\n", `"9223372036854775807"`, // texts, and what is none
+		// other values
+		"true", "false", "{}", `{"id":1}`, "[]", "[1]", `["1"]`, `'1'`,
+		// strings, and near misses
+		`"0"`, `"1541815603606036480"`, "\t\"7\"\n", `"9223372036854775807"`,
 		`"`, `"1`, `1"`, `""1""`, `"1""`, `"1x`, `""`, `" 1"`, `"1 "`, `"-1"`, `"+1"`, `"01"`, `"1e3"`, `"1.0"`, `"null"`, `"true"`,
 		`"9223372036854775808"`, `"\"1\""`, `"1\n"`, `"\u0031"`, `"1\u0000"`, "\"7\x00\"", `"１"`) {
 		f.Add([]byte(s))
@@ -462,7 +472,7 @@ func FuzzUnmarshalJSON(f *testing.F) {
 	})
 }
 
-// slowJSON reads b with encoding/json alone; before is what null leaves.
+// slowJSON reads b with encoding/json alone. before is the result for null.
 func slowJSON(b []byte, before snowflake.ID) (id snowflake.ID, ok bool) {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(b))

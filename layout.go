@@ -14,14 +14,14 @@ import (
 // clock sequence, datacenter, worker and sequence. Every field but time may have no bits.
 // Layouts can be compared with ==. See the package doc for the HAZARD of a change.
 type Layout struct {
-	Epoch          Epoch         `json:"epochMillis"`    // the instant at which the time field is 0; left out, it is 1970
-	Unit           time.Duration `json:"unitNanos"`      // the tick: what the time field counts
+	Epoch          Epoch         `json:"epochMillis"`    // where the time field is 0; by default 1970
+	Unit           time.Duration `json:"unitNanos"`      // the length of a tick
 	TimeBits       uint8         `json:"timeBits"`       // 1 to 63
-	ClockSeqBits   uint8         `json:"clockSeqBits"`   // for ClockSeqPolicy; see [ClockSeqPolicy]
+	ClockSeqBits   uint8         `json:"clockSeqBits"`   // for [ClockSeqPolicy]
 	DatacenterBits uint8         `json:"datacenterBits"` // for Options.Datacenter
 	WorkerBits     uint8         `json:"workerBits"`     // for the worker ID
-	SequenceBits   uint8         `json:"sequenceBits"`   // IDs in one tick, as a power of two
-	WorkerLast     bool          `json:"workerLast"`     // worker in the lowest bits, below the sequence, as in Sonyflake's IDs
+	SequenceBits   uint8         `json:"sequenceBits"`   // n bits allow 2^n IDs in a tick
+	WorkerLast     bool          `json:"workerLast"`     // worker below the sequence, as in Sonyflake
 }
 
 // maxBits is the number of bits in an int64 without its sign.
@@ -73,8 +73,8 @@ func (l Layout) Expires() time.Time {
 	return l.time(instant{tick: l.maxTick()}).Add(l.Unit)
 }
 
-// Check returns an error that matches [ErrInvalidID] if id is negative or has more
-// bits than the layout. It cannot tell whether id was ever issued.
+// Check returns an error that matches [ErrInvalidID] if id is negative or has more bits than the
+// layout. It cannot tell whether id was issued.
 func (l Layout) Check(id ID) error {
 	if id < 0 {
 		return fmt.Errorf("%w: %d is negative", ErrInvalidID, id)
@@ -93,7 +93,7 @@ func (l Layout) Check(id ID) error {
 //	41/0/5/5/12@2010-11-04T01:42:54.657Z,1ms     time/clock sequence/datacenter/worker/sequence
 //	39/16/8@2014-09-01,10ms,worker-last          time/worker/sequence, the worker in the lowest bits
 //
-// If the year of the epoch does not have four digits, the epoch is in Unix milliseconds.
+// If the epoch's year does not have four digits, the epoch is written in Unix milliseconds.
 func (l Layout) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d/", l.TimeBits)
@@ -199,8 +199,8 @@ type instant struct {
 	into time.Duration // since the start of tick; 0 <= into < Unit
 }
 
-// instant returns t in ticks. If t is outside of the layout, the error matches
-// ErrBeforeEpoch or ErrTimeExhausted. The layout must be valid.
+// instant returns t in ticks. If t is outside the layout's time, the error matches ErrBeforeEpoch
+// or ErrTimeExhausted. The layout must be valid.
 func (l Layout) instant(t time.Time) (instant, error) {
 	epoch := l.Epoch.Time()
 	if t.Before(epoch) {

@@ -30,13 +30,15 @@ func TestPresetsNeverChange(t *testing.T) {
 			"41/10/12@2026-01-01,1ms",
 		},
 		{
-			snowflake.ClockSeqLayout(), snowflake.Layout{Epoch: 1767225600000, Unit: 1e6, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 12},
+			snowflake.ClockSeqLayout(),
+			snowflake.Layout{Epoch: 1767225600000, Unit: 1e6, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 12},
 			1767225600000 + 2199023255552, "2095-09-07T15:47:35.552Z", math.MaxInt64,
 			"41/3/7/12@2026-01-01,1ms",
 		},
 		{
 			snowflake.JSSafeLayout(), snowflake.Layout{Epoch: 1767225600000, Unit: 1e9, TimeBits: 33, WorkerBits: 4, SequenceBits: 15},
-			1767225600000 + 8589934592*1000, "2298-03-16T12:56:32Z", 1<<52 - 1, // JavaScript's numbers hold integers up to 2^53 - 1
+			// JavaScript's numbers hold integers up to 2^53 - 1.
+			1767225600000 + 8589934592*1000, "2298-03-16T12:56:32Z", 1<<52 - 1,
 			"33/4/15@2026-01-01,1s",
 		},
 	} {
@@ -64,11 +66,12 @@ func lastParts(l snowflake.Layout) snowflake.Parts {
 
 func TestValidateSaysWhatIsWrong(t *testing.T) {
 	for want, l := range map[string]snowflake.Layout{
-		"unit 0s is not positive":                         {},
-		"unit -1ms is not positive":                       {Unit: -time.Millisecond, TimeBits: 41},
-		"no time bits":                                    {Unit: 1, WorkerBits: 5},
-		"64 bits in all, an ID has 63":                    {Unit: 1, TimeBits: 41, WorkerBits: 11, SequenceBits: 12},
-		"256 bits in all, an ID has 63":                   {Unit: 1, TimeBits: 128, SequenceBits: 128}, // 0 as a sum of uint8
+		"unit 0s is not positive":      {},
+		"unit -1ms is not positive":    {Unit: -time.Millisecond, TimeBits: 41},
+		"no time bits":                 {Unit: 1, WorkerBits: 5},
+		"64 bits in all, an ID has 63": {Unit: 1, TimeBits: 41, WorkerBits: 11, SequenceBits: 12},
+		// The sum overflows a uint8 to 0.
+		"256 bits in all, an ID has 63":                   {Unit: 1, TimeBits: 128, SequenceBits: 128},
 		"61 bits of 1s last longer than 36 billion years": {Unit: time.Second, TimeBits: 61},
 	} {
 		want = "snowflake: invalid layout: " + want
@@ -90,7 +93,8 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestLayoutString(t *testing.T) {
-	l := snowflake.Layout{Epoch: -1, Unit: 7 * time.Microsecond, TimeBits: 40, ClockSeqBits: 1, DatacenterBits: 2, WorkerBits: 3, SequenceBits: 4}
+	l := snowflake.Layout{Epoch: -1, Unit: 7 * time.Microsecond, TimeBits: 40, ClockSeqBits: 1,
+		DatacenterBits: 2, WorkerBits: 3, SequenceBits: 4}
 	assert.Equal(t, "40/1/2/3/4@1969-12-31T23:59:59.999Z,7µs", l.String())
 	l.WorkerLast, l.ClockSeqBits = true, 0
 	assert.Equal(t, "40/0/2/3/4@1969-12-31T23:59:59.999Z,7µs,worker-last", l.String())
@@ -102,9 +106,11 @@ func TestParseLayoutRefusesOtherForms(t *testing.T) {
 		"": `"": want fields, an epoch and a unit, as in 41/10/12@2026-01-01,1ms`, "default": "want fields", "41/10/12": "want fields",
 		"41/10/12@2026-01-01": "want fields", "41/10@2026-01-01,1ms": "2 fields", "1/1/1/1/1/1@2026-01-01,1ms": "6 fields",
 		"41//12@2026-01-01,1ms": `"" is not a number of bits`, "41/-1/12@2026-01-01,1ms": `"-1"`, "41/256/12@2026-01-01,1ms": `"256"`,
-		"41/10/12@today,1ms": `"today" is not an epoch`, "41/10/12@2026-01-01,1": `"1" is not a unit`, "41/10/12@2026-01-01,": `"" is not a unit`,
+		"41/10/12@today,1ms": `"today" is not an epoch`, "41/10/12@2026-01-01,1": `"1" is not a unit`,
+		"41/10/12@2026-01-01,":         `"" is not a unit`,
 		"41/10/12@2026-01-01,1ms,last": `"1ms,last" is not a unit`,
-		"41/11/12@2026-01-01,1ms":      "64 bits in all", "41/10/12@2026-01-01,-1ms": "not positive", "0/10/12@2026-01-01,1ms": "no time bits",
+		"41/11/12@2026-01-01,1ms":      "64 bits in all", "41/10/12@2026-01-01,-1ms": "not positive",
+		"0/10/12@2026-01-01,1ms": "no time bits",
 		// These are layouts, in other forms.
 		"041/10/12@2026-01-01,1ms":                 "is not in the usual form, 41/10/12@2026-01-01,1ms",
 		"41/0/10/12@2026-01-01,1ms":                "is not in the usual form, 41/10/12@2026-01-01,1ms",
@@ -139,7 +145,7 @@ func FuzzParseLayout(f *testing.F) {
 	})
 }
 
-// Each field of a valid layout survives the way through its text.
+// A valid layout survives the round trip through its text.
 func FuzzLayoutString(f *testing.F) {
 	f.Add(int64(snowflake.DefaultEpoch), int64(time.Millisecond), uint8(41), uint8(0), uint8(0), uint8(10), uint8(12), false)
 	f.Add(int64(-1), int64(1), uint8(1), uint8(1), uint8(0), uint8(0), uint8(0), true)
@@ -148,7 +154,8 @@ func FuzzLayoutString(f *testing.F) {
 	f.Add(int64(253402300800000), int64(90*time.Minute), uint8(30), uint8(7), uint8(9), uint8(9), uint8(8), false)
 	f.Add(int64(-62167219200001), int64(999999999), uint8(30), uint8(0), uint8(9), uint8(9), uint8(8), true)
 	f.Fuzz(func(t *testing.T, epoch, unit int64, times, clockSeqs, datacenters, workers, sequences uint8, last bool) {
-		l := snowflake.Layout{snowflake.Epoch(epoch), time.Duration(unit), times % 64, clockSeqs % 64, datacenters % 64, workers % 64, sequences % 64, last}
+		l := snowflake.Layout{snowflake.Epoch(epoch), time.Duration(unit), times % 64, clockSeqs % 64,
+			datacenters % 64, workers % 64, sequences % 64, last}
 		if l.Validate() != nil {
 			return
 		}
@@ -162,5 +169,6 @@ func FuzzLayoutString(f *testing.F) {
 func TestLayoutAsJSON(t *testing.T) {
 	b, err := json.Marshal(snowflake.DefaultLayout())
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"epochMillis": 1767225600000, "unitNanos": 1000000, "timeBits": 41, "clockSeqBits": 0, "datacenterBits": 0, "workerBits": 10, "sequenceBits": 12, "workerLast": false}`, string(b))
+	assert.JSONEq(t, `{"epochMillis": 1767225600000, "unitNanos": 1000000, "timeBits": 41, "clockSeqBits": 0,
+		"datacenterBits": 0, "workerBits": 10, "sequenceBits": 12, "workerLast": false}`, string(b))
 }

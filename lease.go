@@ -11,34 +11,35 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
 )
 
-// Lease tells a generator which worker ID it may stamp, and when. The leases of package lease renew
-// themselves. A Lease may also be an [Extender] or a [Bumper]. If it has a method Layout() Layout
-// or Clock() Clock, this is the default of the option of that name.
+// Lease tells a generator which worker ID it may use, and for which span of time. The leases of
+// package lease renew themselves. A Lease may also be an [Extender] or a [Bumper]. If it has a
+// method Layout() Layout or Clock() Clock, the result is the default of Options.Layout or
+// Options.Clock.
 type Lease interface {
 	// Grant returns what the generator may stamp now. It is called with the generator's lock held
-	// and must not block. A later Grant may have a later To, or another worker ID or clock
+	// and must not block. A later call may return a later To, or another worker ID or clock
 	// sequence.
 	//
-	// HAZARD: if two holders of one worker ID and clock sequence are granted spans that overlap,
+	// HAZARD: if overlapping spans are granted to two holders of one worker ID and clock sequence,
 	// IDs can repeat.
 	Grant() Grant
 }
 
-// Grant is a worker ID and clock sequence (0 if the layout has none), and the span of time, [From,
-// To), to stamp them in.
+// Grant is a worker ID and a clock sequence (0 if the layout has none), and the span of time, from
+// From until just before To, whose ticks may be stamped with them.
 type Grant struct {
 	Worker, ClockSeq int
 	From, To         time.Time
 }
 
-// Extender is a Lease that can be asked for more.
+// Extender is a Lease that can be asked to grant more.
 type Extender interface {
 	Lease
 	// Extend is called, without the generator's lock, when no time before g.To is left to stamp.
 	// now is the clock's reading. Extend returns nil if Grant now returns more than g: a later To,
-	// another worker ID or another clock sequence. If Grant will not return more soon, it returns
-	// an error, which becomes the Cause of a LeaseExpiredError, unless ctx is done. A call of the
-	// generator asks at most 100 times, and not again when its ctx is done.
+	// another worker ID or another clock sequence. If Grant will not return more soon, Extend
+	// returns an error, which becomes the Cause of a LeaseExpiredError, unless ctx is done. A call
+	// to the generator calls Extend at most 100 times, and not after its ctx is done.
 	//
 	// If now has reached g.To, Extend should ask for more at once. If now is before g.To,
 	// Options.BorrowAhead ran into the span's end, and Extend should wait until the lease is
@@ -53,13 +54,13 @@ type Bumper interface {
 	// now is a reading of the generator's clock. CanBump is called with the generator's lock held
 	// and must not block.
 	CanBump(now time.Time) bool
-	// Bump changes the grant g to such a clock sequence. If g is no longer the grant, it does
-	// nothing. It may block, and returns when the change is recorded. Its error becomes a part of
-	// NextID's error.
+	// Bump changes the grant g to such a clock sequence. If g is no longer the grant, Bump does
+	// nothing. It may block, and returns when the change is recorded. NextID's error wraps its
+	// error.
 	Bump(ctx context.Context, g Grant, now time.Time) error
 }
 
-// terms and binding are what a lease of package lease and its generator tell each other.
+// A lease of package lease gives its generator terms, and the generator gives it a binding.
 type (
 	terms   = contract.Terms[Layout]
 	binding = contract.Binding[Layout]
@@ -71,19 +72,21 @@ type window struct {
 	extender Extender // lease, or nil if it cannot be extended
 	bumper   Bumper   // lease, or nil if it cannot change its clock sequence
 	terms    terms
-	grant    *Grant        // replaced when it changes
-	hi       int64         // the first tick that may not be stamped any more
-	after    int64         // the tick of Options.After: ticks up to it are closed to all clock sequences
-	closed   int64         // the ticks up to this one were closed, because the window begins after it or for a floor
-	stamped  int64         // the last tick of an ID that a call returned; -1 if there is none
-	bumping  int           // calls that have asked the lease for another clock sequence
-	stopped  chan struct{} // closed when no further ID may be issued, for good
-	ended    bool          // stopped is closed
-	cause    error         // why
-	end      time.Time     // no ID is stamped at or past it
+	grant    *Grant // replaced when it changes
+	hi       int64  // the first tick that may no longer be stamped
+	after    int64  // the tick of Options.After; no clock sequence may stamp it again
+	// the last tick closed, because the window begins after it or for a floor
+	closed  int64
+	stamped int64         // the last tick of an ID that a call returned; -1 if there is none
+	bumping int           // calls that have asked the lease for another clock sequence
+	stopped chan struct{} // closed when no further ID may be issued, for good
+	ended   bool          // stopped is closed
+	cause   error         // why it is closed
+	end     time.Time     // no ID is stamped at or past it
 
-	machine *atomic.Uint64 // changes if the machine is cloned; nil if the machine does not report clones
-	born    uint64         // what machine was before the lease asked for the worker ID, or earlier
+	// The machine's generation, which changes if the machine is cloned.
+	machine *atomic.Uint64 // nil if the machine does not report clones
+	born    uint64         // the generation before the lease asked for the worker ID, or earlier
 }
 
 // lease makes g stamp only what l grants.
@@ -128,7 +131,8 @@ func (g *Generator) look() error {
 	w, q := g.window, &g.seq
 	born := uint64(0)
 	if w.machine != nil {
-		born = w.terms.Born() // before the grant is read: if the grant is newer, calls only ask the lease again
+		// This is read before the grant. If the grant is newer, calls only ask the lease again.
+		born = w.terms.Born()
 	}
 	was, grant := q.layout.Decode(q.fixed), w.lease.Grant()
 	if err := q.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
@@ -143,15 +147,18 @@ func (g *Generator) look() error {
 		q.past.ring.closed = max(q.past.ring.closed, lo-1)
 	}
 	replaced, other := grant.Worker != was.Worker, grant.ClockSeq != was.ClockSeq
-	if !replaced && !other && lo <= q.tick { // the tick of Options.After has IDs left, and may lie before it
+	// The tick of Options.After may have IDs left, and may lie before lo.
+	if !replaced && !other && lo <= q.tick {
 		return nil
 	}
 	closed, taken := max(lo-1, w.after), max(w.stamped, q.slots.highest())
-	last, reach := max(closed, taken), max(closed, min(q.reached, taken)) // calls may wait for the ticks between them
+	// Calls may be waiting for the ticks between reach and last.
+	last, reach := max(closed, taken), max(closed, min(q.reached, taken))
 	if other && !replaced && w.bumping > 0 {
 		g.counts.bumps++
 		q.newEra()
-		last, reach, w.stamped = closed, closed, closed // the clock sequence may have been used up to there
+		// The new clock sequence may have been used up to closed.
+		last, reach, w.stamped = closed, closed, closed
 	}
 	q.restart(last, q.layout.fixed(grant.ClockSeq, was.Datacenter, grant.Worker), reach)
 	w.closed = last
@@ -176,7 +183,8 @@ func (g *Generator) unlessCloned(r run) run {
 	return run{}
 }
 
-// generation returns the machine's, or 0 if nobody tells it.
+// generation returns the machine's generation, which changes if the machine is cloned. If the
+// machine does not report clones, it returns 0.
 func (g *Generator) generation() uint64 {
 	if g.window == nil || g.window.machine == nil {
 		return 0
@@ -184,7 +192,7 @@ func (g *Generator) generation() uint64 {
 	return g.window.machine.Load()
 }
 
-// disown takes back that n IDs were issued.
+// disown subtracts n IDs from those that Stats counts as issued.
 func (g *Generator) disown(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -209,7 +217,8 @@ func (g *Generator) floor() time.Time {
 	_ = g.look() // an error leaves the window as it is
 	w, q, earliest := g.window, &g.seq, int64(0)
 	if now, err := g.refresh(); err == nil {
-		earliest = max(0, min(g.earliest(now), w.hi)) // a clock that leaps closes no more than it could stamp
+		// A clock that leaps closes no ticks past the window.
+		earliest = max(0, min(g.earliest(now), w.hi))
 	}
 	if q.tick < earliest-1 {
 		w.closed = earliest - 1
@@ -267,15 +276,19 @@ func (g *Generator) expired(tick int64) *LeaseExpiredError {
 	}
 }
 
-// LeaseExpiredError says which worker ID may no longer be stamped. It matches
-// [ErrLeaseExpired] and what Cause matches.
+// LeaseExpiredError is the error of a call that cannot stamp another ID under its lease. It matches
+// [ErrLeaseExpired] and whatever Cause matches.
 type LeaseExpiredError struct {
-	Worker   int
-	NotAfter time.Time // no ID is stamped at or past it: the end of the lease's window or, after a release, of the last tick stamped
+	Worker int // which may no longer be stamped
+	// NotAfter is the end of the lease's window or, after a release, of the last tick stamped. No
+	// ID
+	// is stamped at or past it.
+	NotAfter time.Time
 	Time     time.Time // the timestamp that the next ID would have had
-	Cause    error     // why the window was not extended, as the lease says it; nil if it does not say
-	stopped  bool      // for good
-	unused   bool      // and nothing was stamped
+	// Cause is the lease's error, which says why the window was not extended. It may be nil.
+	Cause   error
+	stopped bool // no further ID may be issued, for good
+	unused  bool // stopped, and no ID was stamped
 }
 
 func (e *LeaseExpiredError) Error() string {
@@ -288,7 +301,8 @@ func (e *LeaseExpiredError) Error() string {
 	switch {
 	case e.unused:
 		b.WriteString("stamped no ID")
-	case e.stopped, e.Time.Before(e.NotAfter): // Time lies before NotAfter if both are in the tick of the last ID
+	case e.stopped, e.Time.Before(e.NotAfter):
+		// Time is before NotAfter if both are in the tick of the last ID.
 		fmt.Fprintf(&b, "stamped its last ID before %s", formatTime(e.NotAfter))
 	case e.NotAfter.Truncate(time.Millisecond).Equal(e.Time.Truncate(time.Millisecond)):
 		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s", formatTime(e.NotAfter), formatTime(e.Time))

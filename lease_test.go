@@ -28,7 +28,7 @@ func newTestLease(from, to time.Time) *testLease {
 	return l
 }
 
-// bind returns what the generator tells l when it is made.
+// bind returns the binding that the generator gives l when it is made.
 func (l *testLease) bind() *binding {
 	b := new(binding)
 	l.terms.Bind = func(told binding) error { *b = told; return nil }
@@ -88,8 +88,7 @@ func TestNewLeasedRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "the lease cannot change its clock sequence")
 }
 
-// A lost worker ID may come back with another clock sequence, which no policy
-// asked for.
+// A lost worker ID may come back with another clock sequence that no policy asked for.
 func TestLeaseThatChangesItsClockSequenceKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newTestLease(noon, noon.Add(10*ms))
@@ -111,7 +110,10 @@ func TestLeaseThatChangesItsClockSequenceKeepsOrder(t *testing.T) {
 func TestLeaseMayEndInTheLastTickOf63Bits(t *testing.T) {
 	layout := Layout{Unit: 7, TimeBits: 63}
 	now := layout.Epoch.Time().Add(time.Hour)
-	for _, end := range []time.Time{now.Add(time.Hour), layout.Expires().Add(-7), layout.Expires().Add(-1), layout.Expires(), layout.Expires().Add(1)} {
+	for _, end := range []time.Time{
+		now.Add(time.Hour), layout.Expires().Add(-7), layout.Expires().Add(-1), layout.Expires(),
+		layout.Expires().Add(1),
+	} {
 		l := newTestLease(layout.Epoch.Time(), end)
 		l.change(func(g *Grant) { g.Worker = 0 })
 		g, err := NewLeased(l, &Options{Layout: layout, Clock: &stopped{now}})
@@ -133,10 +135,10 @@ func TestLeaseIsNotAskedOnTheHotPath(t *testing.T) {
 	assert.Equal(t, asked, l.asked.Load())
 }
 
-// A generator goes on with its lease's clock, in the state that it has. A new
-// monotonic clock would disagree with the lease's for ever, if the wall clock stepped
-// in between. A new system clock would read earlier than the window, if the lease's
-// clock absorbs a correction.
+// A generator continues with its lease's clock, in the state that the clock is in. If the wall
+// clock had stepped in between, a new monotonic clock would disagree with the lease's for ever. If
+// the lease's clock were absorbing a correction, a new system clock would read earlier than the
+// window.
 func TestLeasedUsesTheClockOfTheLease(t *testing.T) {
 	for _, c := range []Clock{SystemClock(), MonotonicClock()} {
 		clock := c.(*builtinClock)
@@ -158,11 +160,13 @@ func TestExpiredLeaseSaysWhoWhenAndWhy(t *testing.T) {
 		text   string
 	}{
 		{nil, nil, ""},
-		{func(context.Context, Grant, time.Time) error { return nil }, nil, ""}, // which is a lie
+		// it did not extend
+		{func(context.Context, Grant, time.Time) error { return nil }, nil, ""},
 		{func(context.Context, Grant, time.Time) error { return away }, away, "connection refused; "},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var l Lease = newTestLease(noon.Add(-time.Second), noon.Add(2*ms+1)) // a tick belongs to the window that contains its start
+			// A tick belongs to the window that contains its start.
+			var l Lease = newTestLease(noon.Add(-time.Second), noon.Add(2*ms+1))
 			if tt.extend != nil {
 				l = extending{l.(*testLease), tt.extend}
 			}
@@ -173,14 +177,15 @@ func TestExpiredLeaseSaysWhoWhenAndWhy(t *testing.T) {
 			time.Sleep(ms)
 			err := i.refused(ErrLeaseExpired)
 			assert.Equal(t, &LeaseExpiredError{Worker: 1, NotAfter: noon.Add(2*ms + 1), Time: noon.Add(3 * ms), Cause: tt.cause}, err)
-			assert.EqualError(t, err, "snowflake: lease expired: "+tt.text+"worker 1 may stamp IDs before 2026-11-21T12:00:00.002Z, the next would be at 2026-11-21T12:00:00.003Z")
+			assert.EqualError(t, err, "snowflake: lease expired: "+tt.text+
+				"worker 1 may stamp IDs before 2026-11-21T12:00:00.002Z, the next would be at 2026-11-21T12:00:00.003Z")
 			assert.Equal(t, tt.cause, errors.Unwrap(err))
 		})
 	}
 }
 
-// If a call's context is done, a store may return its own error, as a driver does
-// when its connection was cut. The caller's limit is not the lease's fault.
+// If a call's context is done, a store may return an error of its own, as a driver does when its
+// connection was cut. The call returns the context's error, not an expired lease.
 func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
 	cut := errors.New("connection was cut")
 	answer := func(ctx context.Context, _ Grant, _ time.Time) error {
@@ -309,8 +314,8 @@ func TestOneStepBackTakesOneClockSequence(t *testing.T) {
 	assert.Equal(t, 1, bumps)
 }
 
-// The lease has changed the clock sequence for a call, and fails for another one before the first
-// has seen the change.
+// The lease has changed the clock sequence for a call, and fails for another call before the first
+// one has seen the change.
 func TestBumpCountsWhileAnotherFails(t *testing.T) {
 	c, l := &stopped{noon}, newTestLease(noon.Add(-time.Hour), noon.Add(time.Hour))
 	var i *issuer
@@ -328,7 +333,7 @@ func TestBumpCountsWhileAnotherFails(t *testing.T) {
 	assert.EqualValues(t, 1, i.Stats().Bumps)
 }
 
-// A lease without Extend may renew itself, but no renewal brings a tick before its time.
+// A lease without Extend may renew itself, but no renewal makes a tick begin earlier.
 func TestLeasedCallIsRefusedAtOnceIfItsTickBeginsAfterItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hours := Layout{Epoch: DefaultEpoch, Unit: time.Hour, TimeBits: 30, WorkerBits: 4}
@@ -349,8 +354,8 @@ func TestLeasedCallIsRefusedAtOnceIfItsTickBeginsAfterItsDeadline(t *testing.T) 
 	})
 }
 
-// If it has borrowed as much as the lease grants, a renewal that comes before its deadline is
-// enough.
+// A call that has borrowed as much as the lease grants gets its ID if the lease is renewed before
+// the call's deadline.
 func TestLeasedCallThatBorrowsWaitsForARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newTestLease(noon.Add(-time.Hour), noon.Add(time.Second))
@@ -412,14 +417,14 @@ func (l lateLease) Grant() Grant {
 	return l.testLease.Grant()
 }
 
-// The machine is cloned, and the lease takes another worker ID, while the generator asks for the
-// grant and its generation: the generator does not take the grant from before the clone for a later
+// The machine is cloned, and the lease takes another worker ID, while the generator reads the grant
+// and its generation. The generator must not mistake the grant from before the clone for a later
 // one.
 func TestCloneWhileTheGrantIsRead(t *testing.T) {
 	cloned, generation := newClonedLease()
 	born, answers := uint64(0), 0
 	l := lateLease{cloned, func() {
-		if answers++; answers == 2 { // NewLeased has asked for the worker ID before
+		if answers++; answers == 2 { // the first call is NewLeased's, for the worker ID
 			generation.Store(1)
 			born = 1
 			cloned.change(func(g *Grant) { g.Worker = 2 })

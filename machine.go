@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// This file is all that the package knows of the computer's clocks, timers and dice.
-// The simulator builds the package with another file in its place.
+// Only this file uses the computer's clocks, timers and random numbers. The simulator builds the
+// package with another file in its place.
 
 // started is a fixed instant of the monotonic clock.
 var started = time.Now()
@@ -30,13 +30,13 @@ func monotonic() time.Duration { return time.Since(started) }
 // until returns the time from now to t.
 func until(t time.Time) time.Duration { return time.Until(t) }
 
-// A test may replace these.
+// Tests may replace these.
 var (
 	sleep    = time.Sleep
 	newTimer = time.NewTimer
 	randomN  = rand.Int64N // returns a random number from 0 to n-1
 )
 
-// lock locks a generator's mutex for its lease. A call that has it may read a clock that takes
-// long, and in the simulator no time passes while a goroutine waits for a mutex.
+// lock locks a generator's mutex for its lease. The simulator replaces it: there, a call that holds
+// the mutex may be reading a slow clock, and no time passes while a goroutine waits for a mutex.
 func lock(mu *sync.Mutex) { mu.Lock() }

@@ -32,8 +32,8 @@ var (
 // without the reference, that every ID is new, above Options.After and within the
 // lease's grants.
 //
-// No two things happen at one instant: the second of two alarms is put off by a nanosecond. So
-// there is one right answer for each call.
+// No two things happen at the same instant: of two alarms, the second is delayed by a nanosecond.
+// So there is one right answer for each call.
 //
 // A history has several lives: after each, a new generator resumes with After or
 // with the next window of the lease, as after a crash.
@@ -72,11 +72,14 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// outcomes counts events, to show that the test really tested something.
+// outcomes counts events, to show that the test covered them.
 type outcomes map[string]int
 
-var expected = []string{"ids", "deadline", "canceled", "clock backward", "time exhausted", "before epoch", "lease expired", "bumps", "rewinds",
-	"bumps and rewinds after After", "borrowed", "waits", "asked to extend", "worker replaced", "stopped", "floors", "looks", "built-in clock", "random start"}
+var expected = []string{
+	"ids", "deadline", "canceled", "clock backward", "time exhausted", "before epoch", "lease expired", "bumps",
+	"rewinds", "bumps and rewinds after After", "borrowed", "waits", "asked to extend", "worker replaced",
+	"stopped", "floors", "looks", "built-in clock", "random start",
+}
 
 func (o outcomes) add(p outcomes) {
 	for name, n := range p {
@@ -164,7 +167,7 @@ type script struct {
 	seed    uint64
 	layout  Layout
 	grant   Grant
-	extends int  // in how many of ten cases it extends its window; 0: never, it is a plain Lease
+	extends int  // in how many of ten cases it extends its window; if 0, it is not an Extender
 	bumps   bool // it can change the clock sequence
 	workers int  // how many worker IDs it has had
 	seqs    int  // how many clock sequences the worker ID has had
@@ -195,7 +198,7 @@ func (s *script) extend(g Grant, now time.Time) error {
 	case 0:
 		return errAway
 	case 1:
-		return nil // which is a lie
+		return nil // although it has not extended
 	case 2:
 		s.replace(now)
 	default:
@@ -291,7 +294,7 @@ func (l *scripted) bump(g Grant, now time.Time) error {
 	return nil
 }
 
-// able returns l as a Lease with the methods that the script allows.
+// able returns l as a Lease that has only the methods that the script allows.
 func (l *scripted) able() Lease {
 	l.terms.Bind = func(b binding) error { l.bound = b; return nil }
 	switch {
@@ -452,24 +455,25 @@ func newHistory(t *testing.T, s int) *history {
 	return h
 }
 
-// randomDuration is from a microsecond to half an hour, each magnitude alike, and
-// off any tick.
+// randomDuration returns a microsecond to half an hour, each order of magnitude equally likely, and
+// never a whole number of ticks.
 func randomDuration(r *rand.Rand) time.Duration {
-	return time.Duration(1+r.Int64N(1999))*[]time.Duration{time.Microsecond, 10 * time.Microsecond, 100 * time.Microsecond, ms, 10 * ms, time.Second}[r.IntN(6)] +
-		time.Duration(r.Int64N(999))
+	const µs = time.Microsecond
+	magnitude := []time.Duration{µs, 10 * µs, 100 * µs, ms, 10 * ms, time.Second}[r.IntN(6)]
+	return time.Duration(1+r.Int64N(1999))*magnitude + time.Duration(r.Int64N(999))
 }
 
-// randomSpan is a few ticks, and off any.
+// randomSpan returns a few ticks, and never a whole number of them.
 func (h *history) randomSpan() time.Duration {
 	return 1 + time.Duration(h.r.Int64N(int64(h.opts.Layout.Unit)*int64(1+h.r.IntN(20))))
 }
 
-// maxAgreed is how long a policy agrees to wait at most. If the clock stops
-// meanwhile, it is read 10,000 times a second for as long again.
+// maxAgreed is the longest wait that a policy agrees to. If the clock stops meanwhile, it is read
+// 10,000 times a second for as long again.
 const maxAgreed = 300 * ms
 
-// randomPolicy chooses a policy. Some answer any, but the same to the same
-// question.
+// randomPolicy chooses a policy. Some policies answer at random, but always give the same answer to
+// the same question.
 func (h *history) randomPolicy(mixed bool) {
 	s := h.r.Uint64()
 	var policy BackwardPolicy
@@ -512,7 +516,7 @@ func (h *history) randomPolicy(mixed bool) {
 	h.opts.OnBackward = policy
 }
 
-// randomAfter is an ID of any worker from around start.
+// randomAfter returns an ID of any worker, with a time near start.
 func (h *history) randomAfter(start time.Time) ID {
 	at := start.Add(randomDuration(h.r) * time.Duration(h.r.IntN(3)-1))
 	id, err := h.opts.Layout.Encode(Parts{Time: at})
@@ -610,7 +614,8 @@ func (h *history) live() {
 	}
 	for n := 1; len(h.open) > 0; n++ {
 		if n%1000 == 0 && h.clock != nil {
-			h.clock.set(time.Second, 100) // or the calls that wait for a slow clock would look at it for hours
+			// Otherwise the calls that wait for a slow clock would look at it for hours.
+			h.clock.set(time.Second, 100)
 		}
 		next, more := h.ref.next()
 		require.True(h.t, more, "the reference leaves somebody waiting")
@@ -641,8 +646,14 @@ func (h *history) alarm(d time.Duration) time.Duration {
 func (h *history) compare() {
 	h.open = slices.DeleteFunc(h.open, func(c *modelCall) bool {
 		w := &c.want
-		if c.done.Load() != w.done || c.done.Load() && (!errors.Is(c.err, w.err) || w.err == nil && c.err != nil || !c.returned.Equal(w.returned) || !slices.Equal(c.ids, w.ids)) {
-			require.FailNowf(h.t, "The reference says otherwise", "of call %d, for %d IDs, %v after it began:\n%v after %v: %v, %v\n%v after %v: %v, %v\n%v\n%+v",
+		agree := c.done.Load() == w.done
+		if agree && w.done {
+			agree = errors.Is(c.err, w.err) && (w.err != nil || c.err == nil) &&
+				c.returned.Equal(w.returned) && slices.Equal(c.ids, w.ids)
+		}
+		if !agree {
+			require.FailNowf(h.t, "The reference says otherwise",
+				"of call %d, for %d IDs, %v after it began:\n%v after %v: %v, %v\n%v after %v: %v, %v\n%v\n%+v",
 				slices.Index(h.calls, c), c.n, time.Since(c.began),
 				w.done, w.returned.Sub(c.began), w.err, w.ids, c.done.Load(), c.returned.Sub(c.began), c.err, c.ids, h.opts.Layout, h.opts)
 		}
@@ -816,8 +827,10 @@ func (h *history) end() {
 	total := 0
 	for _, c := range h.calls {
 		require.True(h.t, c.done.Load(), "a call waits without end")
-		for name, err := range map[string]error{"deadline": context.DeadlineExceeded, "canceled": context.Canceled, "clock backward": ErrClockBackward,
-			"time exhausted": ErrTimeExhausted, "before epoch": ErrBeforeEpoch, "lease expired": ErrLeaseExpired} {
+		for name, err := range map[string]error{
+			"deadline": context.DeadlineExceeded, "canceled": context.Canceled, "clock backward": ErrClockBackward,
+			"time exhausted": ErrTimeExhausted, "before epoch": ErrBeforeEpoch, "lease expired": ErrLeaseExpired,
+		} {
 			if errors.Is(c.err, err) {
 				h.outcomes[name]++
 			}

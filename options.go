@@ -7,37 +7,39 @@ import (
 	"time"
 )
 
-// Options are the settings of a Generator. nil and zero values are defaults.
+// Options configure a Generator. A nil *Options, and the zero value of a field, mean the defaults.
 type Options struct {
-	// Layout divides the bits. Zero: DefaultLayout(), or the lease's.
+	// Layout divides the bits. The default is DefaultLayout or, with a lease, the lease's layout.
 	Layout Layout
-	// Datacenter is put into the datacenter bits, for layouts that have them.
+	// Datacenter is the value of the datacenter bits, if the layout has them.
 	Datacenter int
-	// Clock tells the time. nil: SystemClock(), or the lease's. With a clock of your own, each ID
-	// costs a call of Now, and a saturated generator loses the ticks that its callers oversleep.
+	// Clock tells the time. The default is SystemClock or, with a lease, the lease's clock. With a
+	// clock of your own, each ID costs a call of Now, and a saturated generator loses the ticks
+	// through which its callers oversleep.
 	Clock Clock
-	// OnBackward chooses what happens when the clock goes back. nil: WaitPolicy(10 *
-	// time.Millisecond).
+	// OnBackward chooses what happens when the clock goes back. The default is
+	// WaitPolicy(10*time.Millisecond).
 	OnBackward BackwardPolicy
-	// BorrowAhead is how far timestamps may run ahead of the clock when a tick's sequence is spent:
-	// the IDs of BorrowAhead/Unit ticks come at once. 0 to the time that the layout lasts. 0: wait
-	// for the next tick. After a restart, the clock may read earlier than the last ID by as much:
-	// set After, or use a lease.
+	// BorrowAhead is how far timestamps may run ahead of the clock when a tick's sequence is spent,
+	// so that the IDs of BorrowAhead/Unit ticks are issued without a wait. The maximum is the time
+	// that the layout lasts. If it is 0, callers wait for the next tick. After a restart, the clock
+	// may read earlier than the last ID by as much as BorrowAhead: set After, or use a lease.
 	BorrowAhead time.Duration
-	// RewindTicks is how many ticks before the latest stamped tick RewindPolicy may go back to. It
-	// must exceed the largest step back that you want to survive. Each tick takes 16 bytes. 0 to
-	// 1<<20.
+	// RewindTicks is how many ticks RewindPolicy may go back from the latest stamped tick, 0 to
+	// 1<<20. It must exceed the largest step back that you want to survive. Each tick takes 16
+	// bytes.
 	RewindTicks int
-	// RandomStart starts each tick's sequence at a random value in its lower half; if the sequence
-	// has one bit, at 0 or 1. Without it, nearly all IDs at low traffic have the sequence 0, fall
-	// on one shard, and are easy to guess. Within a tick, IDs still increase by 1. With
-	// Layout.WorkerLast the low bits stay the worker's.
+	// RandomStart begins each tick's sequence at a random value in its lower half or, if the
+	// sequence has one bit, at 0 or 1. Without it, nearly all IDs at low traffic have the sequence
+	// 0, so they fall on one shard and are easy to guess. Within a tick, IDs still increase by 1.
+	// With Layout.WorkerLast, the lowest bits remain the worker's.
 	RandomStart bool
-	// After makes all IDs greater than this ID: pass SELECT coalesce(max(id), 0) to go on after the
-	// IDs of an earlier process with this worker ID. 0: no limit. A clock that reads earlier than
-	// After counts as having gone back. An After more than a day ahead of the clock is refused: it
-	// is most likely an ID of another layout. One that is more than two years behind gets a warning
-	// in slog.Default(): it may be an ID of another epoch.
+	// After makes all IDs greater than this ID. Set it to SELECT coalesce(max(id), 0) to continue
+	// after the IDs of an earlier process with this worker ID. If it is 0, there is no such limit.
+	// A clock that reads earlier than After counts as having gone back. An After more than a day
+	// ahead of the clock is refused, because it is most likely an ID of another layout. For an
+	// After more than two years behind, New logs a warning to slog.Default(), because it may be an
+	// ID of another epoch.
 	After ID
 }
 
@@ -45,8 +47,7 @@ const maxRewindTicks = 1 << 20
 
 var defaultPolicy = WaitPolicy(10 * time.Millisecond)
 
-// check refuses options that are out of range, and options that would silently do
-// nothing.
+// check refuses options that are out of range, or that would silently do nothing.
 func (o *Options) check(worker int, lease Lease) error {
 	l := o.Layout
 	if err := l.Validate(); err != nil {
@@ -58,7 +59,7 @@ func (o *Options) check(worker int, lease Lease) error {
 	lasts := min(l.until(instant{}, l.maxTick()), math.MaxInt64-l.Unit)
 	switch {
 	case o.BorrowAhead < 0 || o.BorrowAhead > lasts:
-		return fmt.Errorf("%w: BorrowAhead %v is not within 0 to %v, which is all the time of the layout",
+		return fmt.Errorf("%w: BorrowAhead %v is not within 0 to %v, the time that the layout lasts",
 			ErrInvalidOptions, o.BorrowAhead, lasts)
 	case o.RewindTicks < 0 || o.RewindTicks > maxRewindTicks:
 		return fmt.Errorf("%w: RewindTicks %d is not within 0 to %d", ErrInvalidOptions, o.RewindTicks, maxRewindTicks)
@@ -103,22 +104,23 @@ func (o *Options) checkPolicy(lease Lease) error {
 // maxAfter is how far Options.After may be ahead of the clock.
 const maxAfter = 24 * time.Hour
 
-// checkAfter refuses an After that can hardly be an ID of the layout.
+// checkAfter refuses an After that is unlikely to be an ID of the layout.
 func (o *Options) checkAfter(now instant) error {
 	l := o.Layout
 	after := instant{tick: int64(o.After) >> l.timeShift()}
 	if l.until(now, after.tick) <= maxAfter {
 		return nil
 	}
-	return fmt.Errorf("%w: After %d was stamped at %s, more than a day ahead of the clock, which reads %s: it is probably an ID of another layout than %v",
+	return fmt.Errorf("%w: After %d was stamped at %s, more than a day ahead of the clock, which reads %s: "+
+		"it is probably an ID of a layout other than %v",
 		ErrInvalidOptions, o.After, formatTime(l.time(after)), formatTime(l.time(now)), l)
 }
 
 // oldAfter is how far Options.After may be behind the clock without a warning.
 const oldAfter = 2 * 365 * 24 * time.Hour
 
-// warnOfOldAfter warns of an After that is probably an ID of another epoch. The numbers of an
-// auto-increment lie in the first day of the layout.
+// warnOfOldAfter warns of an After that is probably an ID of another epoch. It does not warn of an
+// After in the layout's first day, which is most likely a key that an auto-increment assigned.
 func (o *Options) warnOfOldAfter(now instant) {
 	l := o.Layout
 	after := instant{tick: int64(o.After) >> l.timeShift()}

@@ -5,7 +5,9 @@ package snowflake
 type past struct {
 	ring ring
 	seqs clockSeqs
-	last int64 // the last tick of an ID under the current clock sequence that a call returned before ticks went back
+	// last is the last tick under the current clock sequence of which a call had returned an ID
+	// when the generator last went back.
+	last int64
 }
 
 func newPast(l Layout, rewindTicks int) *past {
@@ -15,15 +17,15 @@ func newPast(l Layout, rewindTicks int) *past {
 // resume begins in tick under clock sequence first.
 func (p *past) resume(tick, first int64) {
 	p.ring.top, p.ring.closed = tick, tick-1
-	p.seqs.virgin, p.seqs.first = tick, first
+	p.seqs.initial, p.seqs.first = tick, first
 }
 
-// bump changes to the clock sequence that choose returns, and returns it. p.last must be up to
+// bump changes to the clock sequence that choose finds, and returns its value. p.last must be up to
 // date.
 func (p *past) bump(tick int64) int64 {
 	s, to := &p.seqs, p.seqs.choose(tick)
 	if to == len(s.last) {
-		s.last = append(s.last, s.virgin)
+		s.last = append(s.last, s.initial)
 	}
 	s.last[s.current] = p.last
 	s.current, p.last = to, s.last[to]
@@ -31,8 +33,8 @@ func (p *past) bump(tick int64) int64 {
 	return (s.first + int64(to)) % s.size
 }
 
-// ring remembers, for rewinding, how many IDs the recent ticks of the current clock sequence have
-// left.
+// ring remembers how many IDs the recent ticks of the current clock sequence have left, so that the
+// generator can rewind to them.
 type ring struct {
 	top    int64  // the last tick stamped
 	closed int64  // ticks up to this one are closed
@@ -67,13 +69,13 @@ func (r *ring) record(tick, left int64) {
 	}
 }
 
-// knows reports whether left knows all ticks from tick on, up to head, the tick that has not been
+// knows reports whether the ring remembers all ticks from tick up to head, the tick that is not
 // recorded yet.
 func (r *ring) knows(tick, head int64) bool {
 	return tick > r.closed && tick > max(r.top, head)-int64(len(r.marks))
 }
 
-// left returns how many IDs a tick has left. It returns false if the tick was never stamped, nor
+// left returns how many IDs a tick has left. It returns false if the tick was neither stamped nor
 // closed.
 func (r *ring) left(tick int64) (int64, bool) {
 	if tick <= r.closed {
@@ -92,20 +94,20 @@ type clockSeqs struct {
 	last    []int64 // the last tick stamped; out of date for the current one
 	current int
 	size    int64 // how many clock sequences there are
-	first   int64 // the value of the first clock sequence used; the others count on from it
-	virgin  int64 // ticks up to this one are closed to clock sequences not used yet
+	first   int64 // the value of the first clock sequence used; the others are the values after it
+	initial int64 // the last tick of each clock sequence that was not used yet
 }
 
 func newClockSeqs(l Layout) clockSeqs {
-	return clockSeqs{virgin: -1, size: lowBits(l.ClockSeqBits) + 1, last: []int64{-1}}
+	return clockSeqs{initial: -1, size: lowBits(l.ClockSeqBits) + 1, last: []int64{-1}}
 }
 
 const noClockSeq = -1
 
-// choose returns the index in last of the clock sequence to take when the clock is at tick. It
-// takes the sequence with the latest last tick before the clock's, so that the others are kept for
-// longer steps back. If there is no such sequence, it returns len(last), for a sequence that was
-// never used; if all were used, noClockSeq.
+// choose returns the index in last of the clock sequence to take when the clock is at tick. Of the
+// sequences whose last tick is before the clock's, it takes the one with the latest, so that the
+// others are kept for longer steps back. If there is none, it returns len(last), for a sequence
+// that was never used or, if all were used, noClockSeq.
 func (s *clockSeqs) choose(tick int64) int {
 	best := noClockSeq
 	for i, last := range s.last {
@@ -113,7 +115,7 @@ func (s *clockSeqs) choose(tick int64) int {
 			best = i
 		}
 	}
-	if best == noClockSeq && int64(len(s.last)) < s.size && s.virgin < tick {
+	if best == noClockSeq && int64(len(s.last)) < s.size && s.initial < tick {
 		return len(s.last)
 	}
 	return best

@@ -9,27 +9,28 @@ import (
 	"time"
 )
 
-// reference is a generator and the callers that wait for it, written in the slow and
-// obvious way: it remembers all that was ever stamped, and plays events one after the
-// other. TestModel compares the Generator with it.
+// reference is a generator and the callers that wait for it, written in a slow and obvious way: it
+// remembers everything that was ever stamped, and plays events one after the other. TestModel
+// compares the Generator with it.
 
 type reference struct {
-	o         *Options
-	l         Layout
-	policy    BackwardPolicy
-	now       time.Time                    // of the bubble
-	read      func(at time.Time) time.Time // what the clock reads
-	builtin   bool                         // the clock is a built-in one: calls that woke late are caught up with
-	asked     []Backward                   // what the policy was asked
-	used      map[refPlace]int64           // sequence numbers taken
-	sent      map[int64]int64              // by clock sequence: the last tick of an ID that was returned
-	back      []refRun                     // IDs that were put back
-	served    ID                           // the greatest ID returned in order
-	seqs      []int64                      // the clock sequences used, in order of their first use
-	seq       int64                        // the current one
-	head      int64                        // the tick that IDs are taken from
-	last      int64                        // the tick that the clock must have reached
-	late      bool                         // head was taken from before it began, or follows such a tick
+	o      *Options
+	l      Layout
+	policy BackwardPolicy
+	now    time.Time                    // of the bubble
+	read   func(at time.Time) time.Time // what the clock reads
+	// the clock is a built-in one, so ticks stay open for late calls
+	builtin   bool
+	asked     []Backward         // what the policy was asked
+	used      map[refPlace]int64 // sequence numbers taken
+	sent      map[int64]int64    // the last tick of a returned ID, by clock sequence
+	back      []refRun           // IDs that were put back
+	served    ID                 // the greatest ID returned in order
+	seqs      []int64            // the clock sequences used, in order of their first use
+	seq       int64              // the current one
+	head      int64              // the tick that IDs are taken from
+	last      int64              // the tick that the clock must have reached
+	late      bool               // head was taken from early, or follows such a tick
 	era       int
 	rewinding bool  // the policy has agreed to go back
 	closed    int64 // ticks up to this one are closed for the current clock sequence
@@ -53,7 +54,7 @@ type reference struct {
 
 type refPlace struct{ seq, tick int64 }
 
-// refRun is IDs that a call has taken.
+// refRun holds IDs that a call has taken.
 type refRun struct {
 	ids  []ID
 	tick int64
@@ -96,7 +97,8 @@ type refTurn struct {
 }
 
 func newReference(o *Options, worker int, lease *script, read func(time.Time) time.Time, dice func(int64) int64) *reference {
-	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, dice: dice, alarms: alarms{set: map[time.Time]bool{}}, used: map[refPlace]int64{}, sent: map[int64]int64{}, served: -1,
+	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, dice: dice,
+		alarms: alarms{set: map[time.Time]bool{}}, used: map[refPlace]int64{}, sent: map[int64]int64{}, served: -1,
 		seqs: []int64{0}, head: -1, last: -1, closed: -1, after: -1, ahead: -1, stamped: -1, worker: worker, lease: lease}
 	_, r.builtin = o.Clock.(*builtinClock)
 	if r.policy == nil {
@@ -210,7 +212,8 @@ func (r *reference) otherSeq(tick int64) int64 {
 func (r *reference) goOver(seq int64) {
 	r.closed = r.lastSent(seq)
 	r.seq = seq
-	maps.DeleteFunc(r.used, func(at refPlace, _ int64) bool { return at.seq == seq && at.tick > r.closed }) // calls that waited for it took others
+	// Calls that waited with IDs of the sequence have taken others.
+	maps.DeleteFunc(r.used, func(at refPlace, _ int64) bool { return at.seq == seq && at.tick > r.closed })
 	r.bumps++
 	if !slices.Contains(r.seqs, seq) {
 		r.seqs = append(r.seqs, seq)
@@ -256,7 +259,7 @@ func (r *reference) look(c *refCall) {
 	}
 	r.worker, r.seq, r.back = g.Worker, int64(g.ClockSeq), nil
 	r.head, r.last, r.late, r.closed, r.ahead = last, reach, false, last, last
-	clear(r.used) // it is closed, or another's
+	clear(r.used) // what it holds is closed now, or belongs to another worker
 }
 
 func (r *reference) newEra() {
@@ -301,14 +304,15 @@ func (r *reference) call(c *refCall) {
 		return
 	}
 	r.turn(c)
-	for c.asleep && !c.wake.After(r.now) { // the policy agreed to a wait of no time
+	for c.asleep && !c.wake.After(r.now) { // the policy agreed to a wait of length 0
 		r.step(c)
 	}
 }
 
 // turn begins a turn of c.
 func (r *reference) turn(c *refCall) {
-	if len(c.ids) > 0 && !c.ends.IsZero() && !c.ends.After(r.now) { // a Fill looks at its context for each tick
+	// A Fill checks its context for each tick.
+	if len(c.ids) > 0 && !c.ends.IsZero() && !c.ends.After(r.now) {
 		r.finish(c, c.with)
 		return
 	}
@@ -620,8 +624,8 @@ func (r *reference) goOn(c *refCall, target, limit int64, back, late bool, readi
 	}
 }
 
-// untilTurn returns how long c waits for target, if the policy does not say how long, and
-// for how long it sleeps before it looks again.
+// untilTurn returns how long c waits for target, if the policy does not say how long, and how long
+// it sleeps before it looks again.
 func (r *reference) untilTurn(c *refCall, target int64, reading time.Time) (wait, sleep time.Duration) {
 	wait, sleep = max(c.retry, r.start(target).Sub(reading)-r.o.BorrowAhead), 50*ms
 	if c.began {
@@ -685,7 +689,7 @@ func (r *reference) outlasts(c *refCall, wait time.Duration) bool {
 	return late
 }
 
-// sleep makes c look again after a wait. If the wait is cut, the next wait is a part of it.
+// sleep makes c look again after a wait. If the wait is cut, the next wait continues it.
 func (r *reference) sleep(c *refCall, wait time.Duration, cut bool, reading time.Time) {
 	if !c.cut {
 		r.waits++
@@ -725,7 +729,7 @@ func (r *reference) atEnd(c *refCall, target int64, reading time.Time) {
 	c.asking = r.alarms.next(r.now.Add(takes))
 }
 
-// answered is when the lease answers c.
+// answered returns when the lease answers c.
 func (r *reference) answered(c *refCall) {
 	r.leave(c)
 	if err := r.lease.extend(c.extended, c.expired); err != nil {
@@ -735,7 +739,7 @@ func (r *reference) answered(c *refCall) {
 	r.step(c)
 }
 
-// stop is when the lease ends for good.
+// stop plays that the lease ends for good.
 func (r *reference) stop() {
 	r.stopped = true
 	for _, c := range slices.Clone(r.waiting) {

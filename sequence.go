@@ -12,7 +12,7 @@ import (
 type sequence struct {
 	nextID ID    // the next ID of tick
 	left   int64 // how many IDs tick has left
-	stride ID    // from one ID to the next in a tick; does not change
+	stride ID    // the difference between neighbouring IDs of a tick; constant
 
 	tick    int64  // the tick that IDs are taken from
 	reached int64  // the tick of the last ID that a call returned; the clock must have reached it
@@ -21,12 +21,12 @@ type sequence struct {
 	slots   *slots // what waiting calls have taken and put back; nil if no call ever waited
 	taken   uint64 // IDs taken and not put back, and what tick has left
 	layout  Layout
-	era     uint32 // counts the changes after which a call that waits for its tick takes other IDs
+	era     uint32 // calls that wait with IDs of an earlier era must take other IDs
 	random  bool   // each tick begins with a random ID
 	late    bool   // tick was taken from before it began, or follows such a tick
 }
 
-// run is consecutive IDs of one tick. The zero run has no IDs.
+// A run is a number of consecutive IDs of one tick. The zero run has no IDs.
 type run struct {
 	first ID
 	n     int64
@@ -50,23 +50,24 @@ const (
 	bumped                    // another clock sequence
 )
 
-// slots is what a sequence knows of the calls that wait for their tick.
+// slots is what a sequence knows about the calls that wait for their tick.
 type slots struct {
-	held   int64           // IDs that waiting calls have
-	ticks  map[int64]int64 // how many of them, by tick, without those of an earlier era
-	waits  uint64
-	waited time.Duration
-	back   []run // IDs that were put back, the last run first; all are greater than served
-	served ID    // IDs up to this one may have been returned
+	held   int64           // how many IDs waiting calls have
+	ticks  map[int64]int64 // how many of them each tick has, without those of an earlier era
+	waits  uint64          // as in Stats
+	waited time.Duration   // as in Stats
+	// IDs that were put back, the greatest run first; all are greater than served
+	back   []run
+	served ID // IDs up to this one may have been returned
 }
 
 func newSequence(l Layout, datacenter, worker int) sequence {
 	return sequence{tick: -1, reached: -1, stride: 1 << l.sequenceShift(), fixed: l.fixed(0, datacenter, worker), layout: l}
 }
 
-// next returns the place of the next IDs if the clock is at tick now. It is a tick from earliest
-// on: if earliest is before now, calls that waited for a tick may have woken late. If no tick has
-// IDs left, it is the layout's last tick.
+// next returns the place of the next IDs if the clock is at tick now. The place is in no tick
+// before earliest, which is before now if calls that waited for a tick may have woken late. If no
+// tick has IDs left, the place is the layout's last tick.
 func (s *sequence) next(now, earliest int64) place {
 	if b := s.slots.lowest(earliest); b.n > 0 {
 		return place{tick: b.tick, left: b.n, kind: leftover}
@@ -79,7 +80,8 @@ func (s *sequence) next(now, earliest int64) place {
 	return s.from(now, s.layout.maxTick())
 }
 
-// from returns the first tick from tick up to to that has IDs left. If no tick has, it is to.
+// from returns the first tick, from tick up to the tick called to, that has IDs left. If none has,
+// it returns the latter.
 func (s *sequence) from(tick, to int64) place {
 	for ; ; tick++ {
 		left := s.leftIn(tick)
@@ -116,13 +118,13 @@ func (w *slots) lowest(earliest int64) run {
 	return run{}
 }
 
-// enters reports whether IDs begin to come from another tick or clock sequence when they are taken
-// from p.
+// enters reports whether the sequence begins another tick or clock sequence when IDs are taken from
+// p.
 func (s *sequence) enters(p place) bool {
 	return p.kind == bumped || p.kind != leftover && p.tick != s.tick
 }
 
-// take takes up to n IDs from p. skip is how many of the IDs of a tick that it enters are left out.
+// take takes up to n IDs from p. If it enters a tick, it leaves out the tick's first skip IDs.
 // limit is the last tick that may be stamped now.
 func (s *sequence) take(p place, n, skip, limit int64) run {
 	if p.kind == leftover {
@@ -151,8 +153,9 @@ func (s *sequence) draw(n int64) run {
 	return r
 }
 
-// takeBack takes up to n of the lowest IDs that were put back in tick. IDs in earlier ticks stay:
-// if this call returns none of its own, and the clock goes back, another call may get them.
+// takeBack takes up to n of the lowest IDs of tick that were put back. IDs of earlier ticks stay:
+// if
+// this call returns no ID after all, and the clock goes back, another call may get them.
 func (s *sequence) takeBack(tick, n int64) run {
 	w := s.slots
 	k := len(w.back) - 1
@@ -198,8 +201,8 @@ func (w *slots) highest() int64 {
 	return last
 }
 
-// closeBefore closes the ticks before earliest, except to calls that wait for them, and returns the
-// first tick that may still be stamped, if nothing goes back.
+// closeBefore closes the ticks before earliest, except to calls that wait for them. It returns the
+// first tick that may still be stamped, provided that nothing goes back.
 func (s *sequence) closeBefore(earliest int64) int64 {
 	if s.tick < earliest-1 {
 		s.leave()
@@ -224,8 +227,8 @@ func (s *sequence) closeBefore(earliest int64) int64 {
 	return first
 }
 
-// putBack takes IDs back from a call that waited for their tick. The next call gets them, if all
-// IDs that were returned so far are less.
+// putBack takes IDs back from a call that waited for their tick. The next call gets them, unless a
+// greater ID was returned meanwhile.
 func (s *sequence) putBack(r run) {
 	w := s.slots
 	s.taken -= uint64(r.n)
@@ -259,8 +262,7 @@ func (s *sequence) returned(p place, r run) {
 	s.reached = r.tick
 }
 
-// close notes that IDs up to id may have been returned, so that lower IDs that were put back are
-// lost.
+// close notes that IDs up to id may have been returned. Lower IDs that were put back are lost.
 func (s *sequence) close(id ID) {
 	w := s.slots
 	if w == nil || id <= w.served {
@@ -289,8 +291,8 @@ func (s *sequence) leave() {
 	}
 }
 
-// open makes tick the tick that IDs come from. It has its last IDs left, as many as left says; they
-// count as taken until the tick is closed.
+// open makes tick the tick that IDs come from. left is how many IDs it has left, which are its last
+// ones. They count as taken until the tick is closed.
 func (s *sequence) open(tick, left int64) {
 	l := s.layout
 	s.tick, s.left = tick, left
@@ -298,8 +300,8 @@ func (s *sequence) open(tick, left int64) {
 	s.nextID = ID(tick<<l.timeShift()|(l.sequences()-left)<<l.sequenceShift()) | s.fixed
 }
 
-// restart begins after tick, which it closes with all ticks before it, with other fields. The clock
-// must have reached a tick.
+// restart closes tick and all ticks before it, and continues after them with other fields. reached
+// is the tick that the clock must have reached.
 func (s *sequence) restart(tick int64, fixed ID, reached int64) {
 	s.leave()
 	if s.past != nil {
@@ -313,8 +315,8 @@ func (s *sequence) restart(tick int64, fixed ID, reached int64) {
 	}
 }
 
-// resume goes on in the tick of after, with the first ID above after. If that tick has no such ID
-// for this worker, it goes on in the next tick.
+// resume continues in the tick of after, with the first ID above after. If that tick has no such ID
+// for this worker, it continues in the next tick.
 func (s *sequence) resume(after ID) {
 	l := s.layout
 	tick, seq := int64(after)>>l.timeShift(), int64(l.Decode(after).ClockSeq)
@@ -337,8 +339,8 @@ func (s *sequence) setClockSeq(seq int64) {
 	s.fixed = s.fixed&^ID(lowBits(l.ClockSeqBits)<<shift) | ID(seq<<shift)
 }
 
-// canRewind reports whether the sequence remembers what was taken from tick and since then, and
-// whether IDs are left from tick up to near.
+// canRewind reports whether the sequence remembers what was taken from tick and from all later
+// ticks, and whether any tick from tick up to near has IDs left.
 func (s *sequence) canRewind(tick, near int64) bool {
 	if s.past == nil || tick >= s.reached || !s.past.ring.knows(tick, s.tick) {
 		return false

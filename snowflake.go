@@ -20,9 +20,9 @@ import (
 type Generator struct {
 	mu sync.Mutex // guards the fields down to borrow
 
-	// Up to fresh, in monotonic time, seq.tick is the tick to stamp. It is never if the
-	// clock is the user's. With the first fields of seq, it is all that NextID needs
-	// while the clock stays within the tick: they fill one cache line.
+	// Until fresh, in monotonic time, seq.tick is the tick to stamp. If the clock is the user's,
+	// fresh is the constant never. While the clock stays within the tick, NextID reads only fresh
+	// and the first fields of seq, which share a cache line.
 	fresh time.Duration
 	seq   sequence
 	wall  wall // the clock, if it is a built-in one
@@ -37,7 +37,7 @@ type Generator struct {
 	policy  BackwardPolicy
 }
 
-// counts is the part of Stats that the sequence does not know.
+// counts is the part of Stats that the sequence does not count.
 type counts struct{ backward, bumps, rewinds, borrowed uint64 }
 
 // never is before every reading of the monotonic clock.
@@ -45,9 +45,9 @@ const never = time.Duration(math.MinInt64)
 
 // Stats counts what a Generator has done since it was made.
 type Stats struct {
-	Issued   uint64        // IDs
-	Waits    uint64        // waits of a call, for the next tick or for the clock to catch up
-	Waited   time.Duration // the sum over the calls: if ten calls wait for one second at the same time, ten seconds
+	Issued   uint64        // IDs issued
+	Waits    uint64        // times that a call waited, for the next tick or for the clock
+	Waited   time.Duration // the sum of these waits: ten calls that wait one second add ten
 	Backward uint64        // times that the policy was asked
 	Bumps    uint64        // changes of the clock sequence
 	Rewinds  uint64        // steps back to an earlier tick
@@ -55,8 +55,8 @@ type Stats struct {
 	Refused  Refused       // calls that returned an error
 }
 
-// Refused counts calls that returned an error. Each counts once, in the first field whose error it
-// matches.
+// Refused counts calls that returned an error. Each call is counted once, in the first field whose
+// error it matches.
 type Refused struct {
 	ClockBackward uint64 // ErrClockBackward
 	LeaseExpired  uint64 // ErrLeaseExpired
@@ -72,17 +72,17 @@ type Refused struct {
 //
 // If the worker or the datacenter does not fit the layout, the error is a
 // [*FieldRangeError]. Other errors match [ErrInvalidLayout], [ErrInvalidOptions],
-// [ErrInvalidID] for Options.After or, if the clock is outside of the layout,
+// [ErrInvalidID] for Options.After or, if the clock's reading is outside the layout's time,
 // [ErrBeforeEpoch] or [ErrTimeExhausted].
 //
 // HAZARD: after a restart, IDs repeat if the clock reads no later than the earlier
 // process's last tick: set Options.After.
 //
 // HAZARD: a Generator for each call repeats IDs. If a program makes a second Generator with the
-// same worker ID, datacenter and layout while the first may be in use, slog.Default() gets one
-// warning, unless Options.Clock is a clock of its own. It is the only one for these three, also if
-// the first was no longer in use, and not collected yet. There is none for a Generator with
-// Options.After, which goes on where an earlier one has ended.
+// same worker ID, datacenter and layout while the first may be in use, New logs a warning to
+// slog.Default(), once for each combination of the three. The first may have been out of use, and
+// just not garbage-collected yet. New does not warn if Options.Clock is a clock of the program's
+// own, or if Options.After is set, since such a Generator continues where an earlier one ended.
 func New(worker int, opts *Options) (*Generator, error) {
 	g, err := newGenerator(worker, nil, opts)
 	if err == nil && g.clock == nil {
@@ -91,8 +91,8 @@ func New(worker int, opts *Options) (*Generator, error) {
 	return g, err
 }
 
-// made has the last generator that New made under a built-in clock, by what its IDs have in common.
-// After a warning, it has none.
+// made.last holds the last generator that New made under a built-in clock, by what its IDs have in
+// common. Once New has warned, it holds the zero pointer.
 var made = struct {
 	sync.Mutex
 	last map[madeAs]weak.Pointer[Generator]
@@ -102,11 +102,11 @@ type madeAs struct {
 	epoch     Epoch
 	unit      time.Duration
 	timeShift int
-	fixed     ID // the clock sequence is 0
+	fixed     ID // the datacenter and the worker; the clock sequence is 0
 }
 
-// warnOfSecond warns if another generator with the fields of g may be in use in this process,
-// unless g is known to take its place.
+// warnOfSecond warns if another generator with the fields of g may be in use in this process. If
+// replaces is true, g is known to take its place, and there is no warning.
 func (g *Generator) warnOfSecond(replaces bool) {
 	l := g.seq.layout
 	p := l.Decode(g.seq.fixed)
@@ -123,17 +123,17 @@ func (g *Generator) warnOfSecond(replaces bool) {
 	}
 	made.Unlock()
 	if second {
-		slog.Warn("snowflake: the process has made a second generator with the same worker ID: if both are used, IDs repeat",
+		slog.Warn("snowflake: this process has made a second generator with the same worker ID: if both are used, IDs repeat",
 			"worker", p.Worker, "datacenter", p.Datacenter, "layout", l.String(),
 			"next", "make one Generator when the program starts, and use it everywhere")
 	}
 }
 
-// NewLeased returns a Generator that stamps only what l grants. It returns the same
-// errors as New, and the error of a lease that refuses the generator; the lease is then
-// still the caller's, to be released. If the granted span has not begun, the clock counts
-// as having gone back until it reaches the span. ActionBump is possible only if l is a
-// [Bumper], as the leases of package lease are.
+// NewLeased returns a Generator that stamps only what l grants. It returns the same errors as New
+// and, if the lease refuses the generator, the lease's error. After an error, the caller must still
+// release the lease. If the granted span has not begun, the clock counts as having gone back until
+// it reaches the span. ActionBump is possible only if l is a [Bumper], as the leases of package
+// lease are.
 //
 // HAZARD: a lease serves one Generator: two would repeat each other's IDs. The leases of
 // package lease refuse the second.
@@ -198,23 +198,22 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	return g, nil
 }
 
-// NextID returns a new ID. If the tick's sequence is spent, it waits for a tick that has
-// IDs left. If the clock has gone back, it does what the policy says. The package doc
-// bounds these waits. (A Fill takes up to a whole tick at a time. If the clock runs for a
-// while during the wait and then stops, the policy is asked when the call has waited for
-// twice as long as the clock ran.)
+// NextID returns a new ID. If the tick's sequence is spent, it waits for a tick that has IDs left.
+// If the clock has gone back, it does what the policy says. The package documentation bounds these
+// waits; a Fill that waits counts there as up to a whole tick's IDs. If the clock runs for a while
+// during the wait and then stops, the policy is asked once the call has waited for twice as long as
+// the clock ran.
 //
-// Errors match [ErrClockBackward] (and the lease's error, if the lease could not record
-// an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired]; or they are a
-// [*FieldRangeError], if what the lease grants does not fit the layout. A call that
-// returns an error has changed nothing: no ID can repeat, and the next call gets the ID
-// that it had waited for, unless a greater ID was returned meanwhile.
+// Errors match [ErrClockBackward] (and the lease's error, if the lease could not record an
+// ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired]. If what the lease grants
+// does not fit the layout, the error is a [*FieldRangeError]. A call that returns an error has
+// changed nothing: no ID can repeat, and the next call gets the ID that this one waited for, unless
+// a greater ID was returned meanwhile.
 func (g *Generator) NextID() (ID, error) {
 	if g == nil {
 		return 0, errNotMade
 	}
-	// This is inTick for one ID, written out because it is the hot path: the call
-	// would slow it down.
+	// This is inTick for one ID, written out because a call would slow down the hot path.
 	if g.clock == nil {
 		if !g.mu.TryLock() {
 			g.contend()
@@ -235,9 +234,9 @@ func (g *Generator) NextID() (ID, error) {
 	return r.first, g.refuse(err)
 }
 
-// NextIDContext is NextID with a limit to the wait. It returns ctx's error when ctx is
-// done, unless the call's tick has begun, and an error that matches
-// [context.DeadlineExceeded] at once if the tick begins after ctx's deadline.
+// NextIDContext is NextID with a wait that ctx bounds. If ctx is done before the call's tick has
+// begun, it returns ctx's error. If the tick begins after ctx's deadline, it returns an error that
+// matches [context.DeadlineExceeded] at once.
 func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 	if g == nil {
 		return 0, errNotMade
@@ -252,10 +251,10 @@ func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 	return r.first, g.refuse(err)
 }
 
-// Fill fills dst with new IDs in increasing order, whatever the policy. It takes all IDs
-// that a tick has left at once. Between ticks it waits as NextIDContext does. If there is
-// an error, dst[:n] holds new IDs that the caller may use. If dst is empty, Fill returns
-// 0 and ctx's error.
+// Fill fills dst with new IDs in increasing order, whatever the policy. It takes all the IDs that a
+// tick has left at once, if it needs so many. Between ticks it waits as NextIDContext does. If it
+// returns an error, dst[:n] holds new IDs that the caller may use. If dst is empty, Fill returns 0
+// and ctx's error.
 func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 	if g == nil || g.seq.layout == (Layout{}) {
 		return 0, errNotMade
@@ -295,7 +294,7 @@ func (g *Generator) fill(ctx context.Context, dst []ID) (n int, err error) {
 	return n, err
 }
 
-// Decode takes apart an ID of the generator's layout.
+// Decode returns the fields of an ID of the generator's layout.
 func (g *Generator) Decode(id ID) Parts { return g.Layout().Decode(id) }
 
 // Layout returns the generator's layout.
@@ -347,10 +346,10 @@ func (g *Generator) earliest(now instant) int64 {
 	if g.clock == nil {
 		return g.seq.layout.plus(now, -maxLag)
 	}
-	return now.tick // a clock of the user's may jump: no tick is kept open for late calls
+	return now.tick // a user's clock may leap, so no tick is kept open for late calls
 }
 
-// refuse returns err, which a call returns, and counts it.
+// refuse counts err, which a call returns, unless it is nil. It returns err.
 func (g *Generator) refuse(err error) error {
 	if err == nil {
 		return nil
@@ -361,7 +360,7 @@ func (g *Generator) refuse(err error) error {
 	}
 	r := g.refused
 	g.mu.Unlock()
-	n := r.field(err) // without the lock: err may be a lease's, with methods of its own
+	n := r.field(err) // without the lock, because err may be a lease's, with methods of its own
 	g.mu.Lock()
 	*n++
 	g.mu.Unlock()
@@ -388,13 +387,12 @@ func (r *Refused) field(err error) *uint64 {
 	return &r.Other
 }
 
-// A caller that finds the lock taken lets other goroutines run before it tries
-// again: yields times, or for maxYield. If it tried at once, the lock's cache line
-// would go from core to core for each ID; so the holder's core keeps it for many.
-// After some tries the caller goes to sleep. If it slept at once, as Mutex.Lock does
-// while other goroutines could run, callers under full load would take several times
-// the processor time: to sleep and be woken takes more than ten times as long as the
-// lock is held.
+// A caller that finds the lock taken lets other goroutines run, yields times or for maxYield,
+// before it tries again. If it tried again at once, the lock's cache line would move between cores
+// for each ID. Instead, the holder's core keeps it for many IDs. After some tries the caller blocks
+// in Mutex.Lock. If it blocked at once, callers under full load would use several times the
+// processor time, because blocking and being woken take more than ten times as long as the lock is
+// held.
 const (
 	tries    = 16
 	yields   = 4

@@ -23,9 +23,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What calls do when ticks are spent, the clock goes back or a lease changes is told by TestModel
-// and TestEveryStateOfAFewBits. The tests here and in call_test.go and lease_test.go hold what
-// these two do not see: options, texts, panics, costs, concurrent use, ends of layouts and
+// TestModel and TestEveryStateOfAFewBits check what calls do when ticks are spent, the clock goes
+// back or a lease changes. The tests here and in call_test.go and lease_test.go check what those
+// two do not cover: options, texts, panics, costs, concurrent use, the ends of layouts, and
 // combinations that they do not reach.
 
 const ms = time.Millisecond
@@ -87,7 +87,7 @@ func (i *issuer) next() Parts {
 	return i.keep(id)
 }
 
-// spend issues n IDs, which must all fall into the tick at.
+// spend issues n IDs, which must all fall into the tick that begins at at.
 func (i *issuer) spend(n int, at time.Time) {
 	i.t.Helper()
 	for range n {
@@ -139,7 +139,7 @@ func TestNewRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		worker int
 		opts   Options
-		want   error // nil: it is taken
+		want   error // nil if New accepts the options
 		text   string
 	}{
 		{1024, Options{}, ErrWorkerRange, "worker 1024 does not fit the layout, which has room for 0 to 1023"},
@@ -149,19 +149,20 @@ func TestNewRefuses(t *testing.T) {
 		{1, Options{Layout: twitter, Datacenter: -1}, ErrWorkerRange, "datacenter -1"},
 		{1, Options{Datacenter: 1}, ErrWorkerRange, "datacenter 1"},
 		{1, Options{Layout: Layout{Unit: ms, TimeBits: 42, WorkerBits: 10, SequenceBits: 12}}, ErrInvalidLayout, "64 bits in all"},
-		{1, Options{Layout: Layout{Epoch: EpochAt(noon) + 1, Unit: ms, TimeBits: 41, WorkerBits: 1}}, ErrBeforeEpoch, "2026-11-21T12:00:00.000Z is before 2026-11-21T12:00:00.001Z"},
+		{1, Options{Layout: Layout{Epoch: EpochAt(noon) + 1, Unit: ms, TimeBits: 41, WorkerBits: 1}},
+			ErrBeforeEpoch, "2026-11-21T12:00:00.000Z is before 2026-11-21T12:00:00.001Z"},
 		{1, Options{Layout: baidu}, ErrTimeExhausted, "it ended at 2024-11-20T13:24:16.000Z"},
 		{1, Options{BorrowAhead: -1}, ErrInvalidOptions, "BorrowAhead -1ns is not within 0 to"},
-		{1, Options{BorrowAhead: math.MaxInt64}, ErrInvalidOptions, "is all the time of the layout"},
+		{1, Options{BorrowAhead: math.MaxInt64}, ErrInvalidOptions, "the time that the layout lasts"},
 		{1, Options{Layout: bits, BorrowAhead: all}, nil, ""},
-		{1, Options{Layout: bits, BorrowAhead: all + 1}, ErrInvalidOptions, "is all the time of the layout"},
+		{1, Options{Layout: bits, BorrowAhead: all + 1}, ErrInvalidOptions, "the time that the layout lasts"},
 		{1, Options{RewindTicks: -1}, ErrInvalidOptions, "RewindTicks -1"},
 		{1, Options{RewindTicks: 1 << 20}, nil, ""},
 		{1, Options{RewindTicks: 1<<20 + 1}, ErrInvalidOptions, "RewindTicks 1048577 is not within 0 to 1048576"},
 		{1, Options{After: -1}, ErrInvalidID, "-1 is negative"},
 		{1, Options{Layout: small, After: 1 << 50}, ErrInvalidID, "51 bits"},
 		{1, Options{After: ahead(24 * time.Hour)}, nil, ""},
-		{1, Options{After: ahead(24*time.Hour + ms)}, ErrInvalidOptions, "it is probably an ID of another layout than 41/10/12@"},
+		{1, Options{After: ahead(24*time.Hour + ms)}, ErrInvalidOptions, "it is probably an ID of a layout other than 41/10/12@"},
 		{1, Options{Layout: bits, RandomStart: true}, ErrInvalidOptions, "RandomStart has no effect: the layout has no sequence bits"},
 		{1, Options{OnBackward: ClockSeqPolicy()}, ErrInvalidOptions, "no clock-sequence bits"},
 		{1, Options{OnBackward: ClockSeqPolicy(), Layout: ClockSeqLayout()}, nil, ""},
@@ -188,7 +189,7 @@ func TestGeneratorThatWasNotMadeReturnsErrors(t *testing.T) {
 	for _, g := range []*Generator{nil, {}} {
 		_, err := g.NextID()
 		assert.ErrorIs(t, err, ErrInvalidOptions)
-		assert.ErrorContains(t, err, "make one with New")
+		assert.ErrorContains(t, err, "was not made by New or NewLeased")
 		_, err = g.NextIDContext(t.Context())
 		assert.ErrorIs(t, err, ErrInvalidOptions)
 		for _, dst := range [][]ID{nil, make([]ID, 2)} {
@@ -203,7 +204,7 @@ func TestGeneratorThatWasNotMadeReturnsErrors(t *testing.T) {
 	}
 }
 
-// A tick of 292 years, less a second, plus a day is no Duration.
+// A tick of 292 years, less a second, plus a day is more than a Duration can hold.
 func TestAfterMayBeOfTheTickOfALongUnit(t *testing.T) {
 	long := Layout{Epoch: EpochAt(noon), Unit: math.MaxInt64, TimeBits: 2, WorkerBits: 4, SequenceBits: 2}
 	end := noon.Add(math.MaxInt64)
@@ -223,7 +224,7 @@ func logged(t *testing.T) *bytes.Buffer {
 	return b
 }
 
-// A generator for each call is the commonest way to duplicates.
+// To make a generator for each call is the commonest cause of duplicates.
 func TestSecondGeneratorOfAProcessGetsAWarning(t *testing.T) {
 	log := logged(t)
 	layout := DefaultLayout()
@@ -231,7 +232,9 @@ func TestSecondGeneratorOfAProcessGetsAWarning(t *testing.T) {
 	first := mustNew(t, 7, &Options{Layout: layout})
 	mustNew(t, 7, &Options{Layout: layout, Datacenter: 1})
 	mustNew(t, 8, &Options{Layout: layout})
-	for _, change := range []func(*Layout){func(l *Layout) { l.Epoch = 2 }, func(l *Layout) { l.Unit++ }, func(l *Layout) { l.SequenceBits-- }} {
+	for _, change := range []func(*Layout){
+		func(l *Layout) { l.Epoch = 2 }, func(l *Layout) { l.Unit++ }, func(l *Layout) { l.SequenceBits-- },
+	} {
 		other := layout
 		change(&other)
 		mustNew(t, 7, &Options{Layout: other})
@@ -246,9 +249,11 @@ func TestSecondGeneratorOfAProcessGetsAWarning(t *testing.T) {
 	require.Contains(t, lines[0], "worker=7 datacenter=0 layout=41/0/2/8/12@1970-01-01T00:00:00.001Z,1ms")
 	runtime.KeepAlive(first)
 	for range 2 {
-		mustNew(t, 9, &Options{Layout: layout, Clock: newTestClock()}) // of a test, that wants the same IDs again
+		// A test may want the same IDs again.
+		mustNew(t, 9, &Options{Layout: layout, Clock: newTestClock()})
 		_, err := NewLeased(newTestLease(noon, noon.Add(ms)), &Options{Layout: layout})
-		require.NoError(t, err) // a lease refuses the second generator, if it is one of package lease
+		// A lease of package lease would refuse the second generator.
+		require.NoError(t, err)
 	}
 	require.Len(t, strings.Split(strings.TrimSpace(log.String()), "\n"), 1, "clocks of a test get no warning")
 }
@@ -276,7 +281,7 @@ func TestGeneratorThatIsGoneGetsNoWarning(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-// A generator that goes on after the last ID of an earlier one takes its place.
+// A generator that continues after the last ID of an earlier one takes its place.
 func TestGeneratorThatTakesThePlaceOfAnotherGetsNoWarning(t *testing.T) {
 	log := logged(t)
 	layout := DefaultLayout()
@@ -363,8 +368,8 @@ func TestPanicInClockLeavesGeneratorUsable(t *testing.T) {
 	i.spend(1, noon)
 }
 
-// An ID of another epoch may lie years back. The numbers of an auto-increment lie in the layout's
-// first seconds.
+// An ID of another epoch may have a time years ago. The keys that an auto-increment assigned have a
+// time in the layout's first seconds.
 func TestAfterOfYearsAgoGetsAWarning(t *testing.T) {
 	log := logged(t)
 	twitter := Layout{Epoch: TwitterEpoch, Unit: ms, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
@@ -373,7 +378,10 @@ func TestAfterOfYearsAgoGetsAWarning(t *testing.T) {
 		require.NoError(t, err)
 		return id
 	}
-	for after, warns := range map[ID]bool{0: false, 4_000_000_000: false, at(oldAfter): false, at(oldAfter + ms): true, 117919502066282496: true} {
+	for after, warns := range map[ID]bool{
+		0: false, 4_000_000_000: false, at(oldAfter): false, at(oldAfter + ms): true,
+		117919502066282496: true,
+	} {
 		log.Reset()
 		_, err := New(1, &Options{Layout: twitter, After: after, Clock: &stopped{noon}})
 		require.NoError(t, err)
@@ -388,7 +396,7 @@ func TestCallersQueuedAfterAPanicAreServed(t *testing.T) {
 		asked := 0
 		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: BackwardFunc(func(Backward) Action {
 			if asked++; asked == 1 {
-				time.Sleep(ms) // others come
+				time.Sleep(ms) // other calls come meanwhile
 				panic("the policy is broken")
 			}
 			return ActionWait
@@ -406,10 +414,12 @@ func TestCallersQueuedAfterAPanicAreServed(t *testing.T) {
 	})
 }
 
-// If all 63 bits are time, the tick after the last one is no int64.
+// If all 63 bits are time, an int64 cannot hold the tick after the last one.
 func TestTimeRunsOutOf63TimeBits(t *testing.T) {
 	layout := Layout{Epoch: UnixEpoch, Unit: 1, TimeBits: 63}
-	for name, policy := range map[string]BackwardPolicy{"wait": nil, "bump": always(ActionBump), "rewind": RewindPolicy(), "fail": FailPolicy()} {
+	for name, policy := range map[string]BackwardPolicy{
+		"wait": nil, "bump": always(ActionBump), "rewind": RewindPolicy(), "fail": FailPolicy(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			g, err := New(0, &Options{Layout: layout, Clock: &stopped{layout.Expires().Add(-1)}, OnBackward: policy, RewindTicks: 3})
 			require.NoError(t, err)
@@ -424,7 +434,7 @@ func TestTimeRunsOutOf63TimeBits(t *testing.T) {
 	}
 }
 
-// The limit that borrowing allows may lie past all ticks.
+// Borrowing may allow ticks past the layout's last one.
 func TestBorrowAheadOfTheWholeLayout(t *testing.T) {
 	layout := Layout{Epoch: UnixEpoch, Unit: 1, TimeBits: 61, SequenceBits: 2}
 	g, err := New(0, &Options{Layout: layout, Clock: &stopped{noon}, BorrowAhead: 1<<61 - 1})
@@ -468,7 +478,7 @@ func TestRandomStartIsInTheLowerHalf(t *testing.T) {
 	}
 }
 
-// A call that returns an error counts once, by its error.
+// A call that returns an error is counted once, by its error.
 func TestRefusedCallsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, end := &stopped{noon}, noon.Add(ms)
@@ -476,7 +486,10 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: FailPolicy()})
 		i.next()
 		assert.Zero(t, i.Stats().Refused)
-		for at, want := range map[time.Time]error{noon.Add(-ms): ErrClockBackward, end: ErrLeaseExpired, small.Expires(): ErrTimeExhausted, small.Epoch.Time().Add(-ms): ErrBeforeEpoch} {
+		for at, want := range map[time.Time]error{
+			noon.Add(-ms): ErrClockBackward, end: ErrLeaseExpired, small.Expires(): ErrTimeExhausted,
+			small.Epoch.Time().Add(-ms): ErrBeforeEpoch,
+		} {
 			c.now = at
 			i.refused(want)
 		}
@@ -498,7 +511,8 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 		l.change(func(g *Grant) { g.Worker = 1 << 20 })
 		c.now = end
 		assert.ErrorContains(t, i.refused(ErrWorkerRange), "worker 1048576")
-		assert.Equal(t, Refused{ClockBackward: 1, LeaseExpired: 1, TimeExhausted: 1, BeforeEpoch: 1, Deadline: 1, Canceled: 2, Other: 1}, i.Stats().Refused)
+		assert.Equal(t, Refused{ClockBackward: 1, LeaseExpired: 1, TimeExhausted: 1, BeforeEpoch: 1,
+			Deadline: 1, Canceled: 2, Other: 1}, i.Stats().Refused)
 	})
 	var r Refused
 	assert.Same(t, &r.LeaseExpired, r.field(&LeaseExpiredError{Cause: context.DeadlineExceeded}), "a deadline of the store's")
@@ -536,7 +550,8 @@ func TestTickThatCallersWaitedForIsLeftAfterMaxLag(t *testing.T) {
 // so do the callers after them.
 func TestCallersThatWakeLateCatchUp(t *testing.T) {
 	layout := Layout{Epoch: UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 4, SequenceBits: 2}
-	for late, ticks := range map[time.Duration][]int{ // of the IDs that follow, counted from the tick waited for
+	// ticks are those of the IDs that follow, counted from the tick that the call waited for.
+	for late, ticks := range map[time.Duration][]int{
 		0:               {0, 0, 0, 0, 1},
 		ms / 2:          {0, 0, 0, 0, 1},
 		2 * ms:          {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3},
@@ -588,7 +603,7 @@ func TestGeneratorFillsItsCacheLines(t *testing.T) {
 	assert.EqualValues(t, 1, testing.AllocsPerRun(100, func() { _, _ = New(0, nil) }))
 }
 
-// All calls mixed, by many goroutines, under clocks that jump.
+// Many goroutines make all kinds of calls, under clocks that leap.
 func TestConcurrentUse(t *testing.T) {
 	jumpy := func() Clock {
 		var reads atomic.Int64
