@@ -28,8 +28,8 @@
 //   - The worker ID is the number that identifies a process in its IDs.
 //   - The sequence distinguishes one worker's IDs within a tick. It begins at 0 in each tick. When
 //     all its numbers are used, it is spent, and callers wait for the next tick.
-//   - A clock sequence, in some layouts, distinguishes the IDs stamped before the clock was set back
-//     from those stamped after.
+//   - A clock sequence, in some layouts, distinguishes the IDs stamped before the clock was set
+//     back from those stamped after.
 //   - A [Lease] lends a worker ID to one process at a time.
 //
 // # The promise
@@ -76,13 +76,13 @@
 //	layout           bits (1)        workers  IDs per worker  until  for
 //	DefaultLayout    41/-/10/12, ms  1,024    4,096 a ms      2095   nearly everyone
 //	ClockSeqLayout   41/3/7/12, ms   128      4,096 a ms      2095   clocks that are set back (2)
-//	JSSafeLayout     33/-/4/15, s    16       32,768 a s      2298   IDs that JavaScript can hold (3)
+//	JSSafeLayout     33/-/4/15, s    16       32,768 a s      2298   JavaScript (3)
 //	package layouts  see its table                                   IDs of another system
 //	Layout{...}      up to 63        n bits hold 2^n values          other needs
 //
 //	(1) time/clock sequence/worker/sequence, and the unit of the time, which is counted from 2026
 //	(2) if callers cannot wait until the clock has caught up
-//	(3) as numbers; other IDs are strings there
+//	(3) if IDs must be numbers there; IDs of the other layouts must be strings
 //
 // HAZARD: an ID does not name its layout. If you change the layout of IDs that you have stored, old
 // IDs decode wrongly, and new IDs can equal old IDs. [Layout.Follows] reports whether a change is
@@ -100,7 +100,7 @@
 //	ClockSeqPolicy   continues at once under another clock sequence            no
 //	RewindPolicy     continues at once in the earlier tick, with unused        no
 //	                 sequence numbers
-//	BackwardFunc(f)  does what f chooses, for example by the size of the step  if f only fails or waits
+//	BackwardFunc(f)  does what f chooses, for example by the size of the step  if f fails or waits
 //
 // If the step back is smaller than BorrowAhead (less what a burst has used), IDs continue at once,
 // in order, and the policy is not asked.

@@ -14,14 +14,14 @@ import (
 // clock sequence, datacenter, worker and sequence. Every field but time may have no bits.
 // Layouts can be compared with ==. See the package doc for the HAZARD of a change.
 type Layout struct {
-	Epoch          Epoch         `json:"epochMillis"`    // where the time field is 0; by default 1970
+	Epoch          Epoch         `json:"epochMillis"`    // where time is 0; by default 1970
 	Unit           time.Duration `json:"unitNanos"`      // the length of a tick
 	TimeBits       uint8         `json:"timeBits"`       // 1 to 63
 	ClockSeqBits   uint8         `json:"clockSeqBits"`   // for [ClockSeqPolicy]
 	DatacenterBits uint8         `json:"datacenterBits"` // for Options.Datacenter
 	WorkerBits     uint8         `json:"workerBits"`     // for the worker ID
 	SequenceBits   uint8         `json:"sequenceBits"`   // n bits allow 2^n IDs in a tick
-	WorkerLast     bool          `json:"workerLast"`     // worker below the sequence, as in Sonyflake
+	WorkerLast     bool          `json:"workerLast"`     // worker below sequence, as in Sonyflake
 }
 
 // maxBits is the number of bits in an int64 without its sign.

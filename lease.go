@@ -281,8 +281,7 @@ func (g *Generator) expired(tick int64) *LeaseExpiredError {
 type LeaseExpiredError struct {
 	Worker int // which may no longer be stamped
 	// NotAfter is the end of the lease's window or, after a release, of the last tick stamped. No
-	// ID
-	// is stamped at or past it.
+	// ID is stamped at or past it.
 	NotAfter time.Time
 	Time     time.Time // the timestamp that the next ID would have had
 	// Cause is the lease's error, which says why the window was not extended. It may be nil.

@@ -154,8 +154,7 @@ func (s *sequence) draw(n int64) run {
 }
 
 // takeBack takes up to n of the lowest IDs of tick that were put back. IDs of earlier ticks stay:
-// if
-// this call returns no ID after all, and the clock goes back, another call may get them.
+// if this call returns no ID after all, and the clock goes back, another call may get them.
 func (s *sequence) takeBack(tick, n int64) run {
 	w := s.slots
 	k := len(w.back) - 1

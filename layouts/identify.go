@@ -11,19 +11,20 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Ranking is what Identify finds. The Shares of all matches, OtherEpoch and None are 1 together.
+// Ranking is what Identify finds. The Shares of all matches, OtherEpoch and None add up to 1.
 type Ranking struct {
 	Matches []Match // all known layouts, the most likely first
 
-	// OtherEpoch is the probability that the IDs divide as the IDs of one of the known layouts, and
-	// count from another epoch. Shape is the likeliest such layout. Its epoch says nothing.
+	// OtherEpoch is the probability that the IDs have the fields of one of the known layouts, but
+	// count from another epoch. Shape is the likeliest such layout. Its epoch means nothing.
 	OtherEpoch float64
 	Shape      snowflake.Layout
 
 	None float64 // the probability of everything else: another layout, a counter, random numbers
 
-	// Mixture has the parts if the IDs are more likely a mixture of several layouts, one above the
-	// other. Then the other fields are about all IDs together, and say little.
+	// Mixture is not nil if it is more likely that the IDs have several layouts, one above the
+	// other. It holds their parts. The other fields are then about all IDs together, and mean
+	// little.
 	Mixture []Part
 }
 
@@ -41,7 +42,7 @@ func (p Part) IsKnown() bool { return p.Best.Share >= 0.05 }
 type Match struct {
 	Known
 	Share       float64   // the probability of this layout, 0 to 1
-	Sure        float64   // the probability of this layout and all others that give the IDs the same times; of a mixture, 0
+	Sure        float64   // the same for all layouts with these times together; 0 in a mixture
 	First, Last time.Time // the times of the first and the last ID, if they have this layout
 	Why         []string  // the evidence for the layout, for people to read
 
@@ -51,8 +52,7 @@ type Match struct {
 
 	// Twins are the names of the other layouts that the IDs may have, and that divide an ID in the
 	// same way or give it the same time. Only the epoch, or the names or the order of the fields,
-	// tell them apart. So if nothing is known of the IDs but the IDs, each of the twins remains
-	// possible.
+	// tell them apart. So if nothing but the IDs is known, each of the twins remains possible.
 	Twins []string
 
 	// Not says why the layout is ruled out. Then Share and Sure are 0, and First, Last, Why and
@@ -69,37 +69,38 @@ func (m Match) Likely() bool { return m.Sure >= 0.9 }
 // tolerance is how far ahead of now an ID's time may lie.
 const tolerance = 24 * time.Hour
 
-// Identify says how likely each known layout is the layout of the IDs. All IDs
-// should have one layout; a few strangers among them do no harm. If there are more than
-// 500 IDs, it looks at 500 of them, the smallest and the greatest among these.
+// Identify returns, for each known layout, how likely it is the layout of the IDs. All IDs should
+// have one layout; a few strangers among them do no harm. If there are more than 500 IDs, it looks
+// at 500 of them, including the smallest and the greatest.
 //
 // A layout is ruled out if more than half of the IDs do not fit: they have too many bits, or a time
 // before there were such IDs, or a time more than a day after now. The others are compared by how
 // common each is, and by how likely its generators issue exactly these IDs: recent times, few and
 // small worker IDs, and sequences that begin with 0 in each tick are likely. They are also compared
-// with the same divisions under another epoch, and with numbers that only grow. Many layouts differ
-// in nothing but the epoch or the names of the fields, such as Twitter's and Discord's: such
-// layouts are twins, and each names the others. Only an ID of which one knows the time, or that was
-// made just now, tells them apart.
+// with the same divisions under another epoch, and with numbers that merely grow. Many layouts
+// differ in nothing but the epoch or the names of the fields, such as Twitter's and Discord's. Such
+// layouts are twins, and each names the others. Only an ID whose time is known, or that was made
+// just now, tells them apart.
 //
-// How often it is right, if twins count as one guess, how many of the first guesses are Likely, and
-// how often None is above a half:
+// The table shows how often the first guess is right, and how often one of the first three is, if
+// twins count as one guess; how many of the first guesses are Likely, and how many of these are
+// right; and how often None is above a half:
 //
-//	IDs                           how many   right first   in the first three   likely   of them right   of no known layout
-//	published, alone                   103           102                  103        0               0                    7
-//	published, together                 15            14                   15        2               2                    4
-//	simulated, alone                  1185          1058                 1175       11              11                  145
-//	simulated, 20 together             237           229                  237       47              47                   30
-//	simulated, 200 together            237           217                  230       31              31                   56
-//	simulated, 1,000 together          198           180                  188       26              26                   47
-//	unknown systems, alone             300             0                    0        0               0                  144
-//	unknown systems, 20                150             0                    0        0               0                   97
+//	IDs                         how many  first  in three  likely  right  None
+//	published, alone                 103    102       103       0      0     7
+//	published, together               15     14        15       2      2     4
+//	simulated, alone                1185   1058      1175      11     11   145
+//	simulated, 20 together           237    229       237      47     47    30
+//	simulated, 200 together          237    217       230      31     31    56
+//	simulated, 1,000 together        198    180       188      26     26    47
+//	unknown systems, alone           300      0         0       0      0   144
+//	unknown systems, 20              150      0         0       0      0    97
 //
-// "SNOWFLAKE_FULL=1 go test ./layouts -run Calibration -v" says it by system. The published IDs are
-// in testdata, with their sources. The simulated IDs are such as one process, many workers, bursts, quiet and
-// large fleets of each layout would issue, also with many IDs in a tick, and this library with
-// RandomStart. The unknown systems are layouts that are not in the table, layouts with other
-// epochs, counters, dates and random numbers.
+// "SNOWFLAKE_FULL=1 go test ./layouts -run Calibration -v" prints these figures by system. The
+// published IDs are in testdata, with their sources. The simulated IDs are those that one process,
+// many workers, bursts, and quiet and large fleets of each layout would issue, even with many IDs
+// in a tick, and this library with RandomStart. The unknown systems are layouts that are not in the
+// table, layouts with other epochs, counters, dates and random numbers.
 func Identify(ids []snowflake.ID, now time.Time) Ranking {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -117,8 +118,9 @@ func Identify(ids []snowflake.ID, now time.Time) Ranking {
 	return r
 }
 
-// sample returns at most so many of sorted IDs: blocks of neighbours, which show the runs of a
-// tick. A block begins where a run does, so that the number with which runs begin shows, too.
+// sample returns at most the given number of sorted IDs, in blocks of neighbours, which show the
+// runs of a tick. A block begins where a run does, so that the number with which runs begin also
+// shows.
 func sample(ids []snowflake.ID, most int) (some []snowflake.ID) {
 	const blocks = 20
 	if len(ids) <= most {
@@ -136,8 +138,8 @@ func sample(ids []snowflake.ID, most int) (some []snowflake.ID) {
 	return slices.Compact(some)
 }
 
-// neighbours reports whether an ID may be the next of a run: the sequence is in the lowest bits, or
-// above at most 16 bits of a worker.
+// neighbours reports whether b may follow a in a run: the sequence is in the lowest bits, or above
+// a worker of at most 16 bits.
 func neighbours(a, b snowflake.ID) bool {
 	step := b - a
 	return step <= 1<<16 && step&(step-1) == 0
@@ -149,7 +151,7 @@ type ranked struct {
 	log float64
 }
 
-// rank ranks the layouts of sorted IDs. Each ID counts as scale of one.
+// rank ranks the layouts of sorted IDs. scale is the weight of each ID.
 func rank(ids []snowflake.ID, now time.Time, scale float64) ranked {
 	var r Ranking
 	var known, epochs, others []float64 // logarithms
@@ -219,12 +221,12 @@ func (k *Known) sameTime(o *Known) bool {
 	return k.Layout.Epoch == o.Layout.Epoch && a.unit == b.unit && a.node+a.sequence == b.node+b.sequence
 }
 
-// impossible is the share of a layout that is not named as a twin: for example, sequences that
-// count up from 0 are not of a layout with random sequences.
+// impossible is the share below which a layout is not named as a twin. For example, sequences that
+// count up from 0 are not those of a layout with random sequences.
 const impossible = 1e-12
 
-// findTwins names a match's twins, and adds to it what tells it from the twins that are not very
-// unlikely.
+// findTwins names a match's twins, and adds to the match what tells it from those twins that are
+// not very unlikely.
 func (m *Match) findTwins(all []Match) {
 	var epochs, names []string
 	for _, o := range all {

@@ -28,7 +28,7 @@ type origin struct {
 	IDs            []snowflake.ID
 }
 
-// Fleets, by the number of workers and the mean time between IDs.
+// fleets are how systems issue IDs, by the number of workers and the mean time between IDs.
 var fleets = []struct {
 	name    string
 	workers int
@@ -41,12 +41,14 @@ var fleets = []struct {
 	{"quiet", 2, 7 * time.Hour, 1},
 	{"dense ticks", 1, 30 * time.Millisecond, 80},
 	{"large fleet", 150, 10 * time.Millisecond, 1},
-	{"random start", 5, 200 * time.Millisecond, 1}, // of this library's layouts alone: Options.RandomStart
+	// This is Options.RandomStart, for this library's layouts only.
+	{"random start", 5, 200 * time.Millisecond, 1},
 }
 
 // simulated reports whether a layout has such a fleet.
 func simulated(k Known, fleet int) bool {
-	return k.Form == "" && (fleets[fleet].name != "random start" || k.uses != nil) // numbers of a layout with a Form are not to be expected
+	// People do not ask about numbers of a layout with a Form.
+	return k.Form == "" && (fleets[fleet].name != "random start" || k.uses != nil)
 }
 
 // simulate returns n IDs as processes of a layout issue them, some time in the last two years.
@@ -92,7 +94,8 @@ func simulate(k Known, fleet, n int) origin {
 				panic(err)
 			}
 			s.IDs = append(s.IDs, id)
-			if p.Sequence++; l.SequenceBits+l.WorkerBits == 0 { // a time, and not an ID: each is read anew
+			// This is a time, not an ID, so each is a new reading.
+			if p.Sequence++; l.SequenceBits+l.WorkerBits == 0 {
 				p.Time = p.Time.Add(time.Duration(1+r.IntN(10_000_000)) * time.Nanosecond).Truncate(l.Unit).Add(l.Unit)
 			}
 		}
@@ -111,7 +114,8 @@ func node(k Known, r *rand.Rand, i int) snowflake.Parts {
 		return snowflake.Parts{Datacenter: 10 + i%2, Worker: r.IntN(32)}
 	case "discord":
 		return snowflake.Parts{Datacenter: r.IntN(4), Worker: r.IntN(2)}
-	case "sonyflake", "sonyflake-v2", "tsid", "instagram", "atproto-tid", "unix": // of a private address, or at random
+	case "sonyflake", "sonyflake-v2", "tsid", "instagram", "atproto-tid", "unix":
+		// It comes from a private address, or is random.
 		return snowflake.Parts{Worker: r.IntN(size)}
 	default:
 		return snowflake.Parts{Worker: min(i+r.IntN(3), size-1)}
@@ -137,7 +141,7 @@ func sequence(k Known, r *rand.Rand) int {
 	return 0
 }
 
-// place returns at which place Identify has a layout. Twins share a place.
+// place returns the place of a layout in Identify's ranking. Twins share a place.
 func place(r Ranking, layout string) (at int) {
 	seen := map[string]bool{}
 	for _, m := range r.Matches {
@@ -217,9 +221,11 @@ func published(t *testing.T) map[string][]snowflake.ID {
 
 // strangers are systems that are not in the table.
 var strangers = map[string]func(r *rand.Rand, at time.Time, seq int) snowflake.ID{
-	"41/10/12 of another epoch":   custom(snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}),
-	"41/5/5/12 of another epoch":  custom(snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}),
-	"39/8/16 of another epoch":    custom(snowflake.Layout{Unit: 10 * time.Millisecond, TimeBits: 39, SequenceBits: 8, WorkerBits: 16, WorkerLast: true}),
+	"41/10/12 of another epoch": custom(snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}),
+	"41/5/5/12 of another epoch": custom(snowflake.Layout{Unit: time.Millisecond, TimeBits: 41,
+		DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}),
+	"39/8/16 of another epoch": custom(snowflake.Layout{Unit: 10 * time.Millisecond, TimeBits: 39,
+		SequenceBits: 8, WorkerBits: 16, WorkerLast: true}),
 	"43/8/12":                     custom(snowflake.Layout{Unit: time.Millisecond, TimeBits: 43, WorkerBits: 8, SequenceBits: 12}),
 	"32/15/16 in seconds":         custom(snowflake.Layout{Unit: time.Second, TimeBits: 32, WorkerBits: 15, SequenceBits: 16}),
 	"41/4/8":                      custom(snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, WorkerBits: 4, SequenceBits: 8}),
@@ -266,9 +272,9 @@ func dated(form string, below int64) func(*rand.Rand, time.Time, int) snowflake.
 	}
 }
 
-// How often Identify is right about public IDs, about IDs as the systems of the table issue them,
-// and about IDs of systems that are not in the table. The documentation has these figures. With -v
-// the test says them by system.
+// TestCalibration measures how often Identify is right about public IDs, about IDs as the systems
+// of the table issue them, and about IDs of systems that are not in the table. The documentation
+// has these figures. With -v the test prints them by system.
 func TestCalibration(t *testing.T) {
 	depth.NeedFull(t, "20 s of counting")
 	total := map[string]*tally{}
@@ -300,7 +306,8 @@ func TestCalibration(t *testing.T) {
 			count("simulated, alone", k.Name+", "+f.name, slices.Collect(slices.Chunk(s.IDs[:5], 1)), k.Name)
 			count("simulated, 20 together", k.Name+", "+f.name, [][]snowflake.ID{s.IDs}, k.Name)
 			count("simulated, 200 together", k.Name+", "+f.name, [][]snowflake.ID{simulate(k, fleet, 200).IDs}, k.Name)
-			if f.name != "quiet" { // to be quiet for a thousand IDs takes longer than some layouts exist
+			// A quiet fleet takes longer for a thousand IDs than some layouts have existed.
+			if f.name != "quiet" {
 				count("simulated, 1,000 together", k.Name+", "+f.name, [][]snowflake.ID{simulate(k, fleet, 1000).IDs}, k.Name)
 			}
 		}
@@ -337,7 +344,7 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// IDs that are fresh from the command, however many come from one tick.
+// Identify recognizes IDs that the command has just issued, however many come from one tick.
 func TestIdentifyOneBurst(t *testing.T) {
 	for _, worker := range []int{0, 1, 2, 1023} {
 		for _, n := range []int{1, 100, 1000, 4096} {
@@ -354,8 +361,8 @@ func TestIdentifyOneBurst(t *testing.T) {
 	}
 }
 
-// IDs of this library's own fleets, also if a tick has many IDs, begins at random, or hardly ever
-// has the same worker.
+// Identify recognizes this library's own fleets, even if ticks have many IDs, begin at random, or
+// hardly ever have the same worker.
 func TestIdentifyOwnFleets(t *testing.T) {
 	k, _ := ByName("default")
 	for fleet, f := range fleets {
@@ -389,7 +396,8 @@ func TestIdentifyNamesTwins(t *testing.T) {
 	assert.Contains(t, twitter.Twins, "discord")
 	assert.Contains(t, discord.Twins, "twitter")
 	assert.Equal(t, []string{"time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0", "4.4 years ago",
-		"only the epoch tells it from discord (2026-08-25), idgen (2026-08-25)", "only the fields below the time tell it from bwmarrin"}, twitter.Why)
+		"only the epoch tells it from discord (2026-08-25), idgen (2026-08-25)",
+		"only the fields below the time tell it from bwmarrin"}, twitter.Why)
 	assert.Contains(t, discord.Why, "only the epoch tells it from twitter (2022-06-28), bwmarrin (2022-06-28)")
 	assert.Equal(t, time.Date(2022, 6, 28, 16, 7, 40, 105e6, time.UTC), twitter.Last)
 	assert.Less(t, math.Abs(math.Log(twitter.Share/discord.Share)), math.Log(10), "neither is much likelier")
@@ -418,7 +426,8 @@ func TestIdentifyAmongStrangers(t *testing.T) {
 			s := simulate(k, fleet, 20)
 			ids := append(slices.Clone(s.IDs), snowflake.ID(r.Int64()))
 			slices.Reverse(ids)
-			assert.LessOrEqual(t, place(Identify(ids, noon), k.Name), max(place(Identify(s.IDs, noon), k.Name), 2), "%s, %s", k.Name, f.name)
+			assert.LessOrEqual(t, place(Identify(ids, noon), k.Name),
+				max(place(Identify(s.IDs, noon), k.Name), 2), "%s, %s", k.Name, f.name)
 		}
 	}
 }
@@ -459,7 +468,10 @@ func rows(l snowflake.Layout, grid time.Duration, n int) (ids []snowflake.ID) {
 func TestIdentifyCoarseTimes(t *testing.T) {
 	for _, name := range []string{"default", "sonyflake-v2", "pgedge", "yitter", "shardingsphere"} {
 		k, _ := ByName(name)
-		for _, grid := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second, time.Minute} {
+		for _, grid := range []time.Duration{
+			time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second,
+			time.Minute,
+		} {
 			grid = max(grid, k.Layout.Unit)
 			for _, n := range []int{10, 20, 200} {
 				ids := rows(k.Layout, grid, n)
@@ -487,7 +499,10 @@ func TestMixture(t *testing.T) {
 		}
 	}
 	assert.Less(t, mixtures*100, all, "%d of %d", mixtures, all)
-	for _, names := range [][]string{{"twitter", "sonyflake", "mastodon"}, {"yitter", "twitter", "tiktok"}, {"instagram", "unix", "jssafe"}, {"weibo", "tidb-tso"}} {
+	for _, names := range [][]string{
+		{"twitter", "sonyflake", "mastodon"}, {"yitter", "twitter", "tiktok"},
+		{"instagram", "unix", "jssafe"}, {"weibo", "tidb-tso"},
+	} {
 		for _, n := range []int{3, 20} {
 			var ids []snowflake.ID
 			var want, got []Part

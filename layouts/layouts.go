@@ -1,12 +1,12 @@
-// Package layouts has the layouts of other systems' IDs: one table, which also
-// tells of which layout given IDs are.
+// Package layouts has a table of the layouts of other systems' IDs. [Identify] finds out which of
+// them given IDs have.
 //
 //	tweet, err := snowflake.ParseID("1541815603606036480")
 //	...
 //	fmt.Println(layouts.Twitter().Decode(tweet))
 //
-// A generator issues IDs of such a layout, for a table that has IDs of the other
-// system already. [snowflake.Layout.Follows] tells whether that is safe.
+// A generator can issue IDs of such a layout, for a table that already has IDs of the other system.
+// [snowflake.Layout.Follows] reports whether that is safe.
 //
 //	gen, err := snowflake.New(7, &snowflake.Options{Layout: layouts.Sonyflake(), After: last})
 //
@@ -34,10 +34,9 @@
 //	TiDB              -           262,144 a ms      3084     timestamps of TiDB and TiKV
 //	ATProto           1,024       1 in 1 µs         2255     Bluesky's TIDs
 //
-// The layouts that this library is used with by default are in package snowflake. [All] has these
-// and more, which have no function: [ByName] finds them. A library's default epoch may depend on
-// the language, as yitter's does, or on the machine's zone, as ShardingSphere's does: then each has
-// a name.
+// This library's own layouts are in package snowflake. [All] returns all of these and more, which
+// have no function; [ByName] finds those. If a library's default epoch depends on the language, as
+// yitter's does, or on the machine's time zone, as ShardingSphere's does, there is a name for each.
 package layouts
 
 import (
@@ -95,7 +94,7 @@ func Redis() snowflake.Layout { return millis(41, 12, 10, snowflake.UnixEpoch) }
 
 // Baidu returns the default layout of Baidu's uid-generator: 28 bits of seconds
 // since 2016-05-20 in Beijing (2016-05-19T16:00:00Z), 22 of worker and 13 of
-// sequence. It ran out of time on 2024-11-20: snowflake.New refuses it, Decode still
+// sequence. It ran out of time on 2024-11-20: snowflake.New refuses it, but Decode still
 // reads old IDs.
 func Baidu() snowflake.Layout { return in(time.Second, millis(28, 22, 13, 1463673600000)) }
 
@@ -155,7 +154,7 @@ func CockroachDB() snowflake.Layout {
 // milliseconds since [snowflake.UnixEpoch], and 18 of sequence.
 func TiDB() snowflake.Layout { return millis(45, 0, 18, snowflake.UnixEpoch) }
 
-// ATProto returns the layout of the AT Protocol's TIDs, which Bluesky has: 53 bits
+// ATProto returns the layout of the AT Protocol's TIDs, which Bluesky uses: 53 bits
 // of microseconds since [snowflake.UnixEpoch], and 10 that are random (the worker
 // here).
 func ATProto() snowflake.Layout {
@@ -167,7 +166,7 @@ func millis(timeBits, workerBits, sequenceBits uint8, epoch snowflake.Epoch) sno
 	return snowflake.Layout{Epoch: epoch, Unit: time.Millisecond, TimeBits: timeBits, WorkerBits: workerBits, SequenceBits: sequenceBits}
 }
 
-// millisIn is millis with another unit than milliseconds.
+// millisIn is millis with a unit other than milliseconds.
 func millisIn(unit time.Duration, timeBits, workerBits, sequenceBits uint8, epoch snowflake.Epoch) snowflake.Layout {
 	return in(unit, millis(timeBits, workerBits, sequenceBits, epoch))
 }

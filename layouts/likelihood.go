@@ -10,30 +10,34 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// What people ask about, in IDs of a year: the unit of Known.common.
+// How often people ask about numbers of each kind, in the unit of Known.common.
 const (
-	commonNone  = 60   // numbers without a time
-	commonOther = 40   // IDs with a time above other bits than the layouts of the table have
-	commonShape = 0.35 // IDs of a shape with an epoch of one's own, for each ID of that shape with a known epoch
-	commonFixed = 0.05 // the same, of a shape without workers or sequences that anybody would configure
-	commonAll   = 400  // all together
+	commonNone  = 60  // numbers without a time
+	commonOther = 40  // IDs of layouts whose division of the bits is not in the table
+	commonAll   = 400 // all numbers
+
+	// IDs of a shape with an epoch that is not in the table, relative to IDs of that shape with a
+	// known epoch. commonFixed is for shapes without worker or sequence bits, and with a random
+	// sequence, for which hardly anybody chooses an epoch.
+	commonShape = 0.35
+	commonFixed = 0.05
 )
 
 const (
 	day     = 24 * time.Hour
 	justNow = 10 * time.Minute
-	aged    = 20 * 365 * day // how old IDs are at most, as a rule
+	aged    = 20 * 365 * day // the age of the oldest IDs, as a rule
 )
 
 // prior returns the logarithm of how common a layout is, and of how likely the time of its last ID
 // is in its tick.
 func (k *Known) prior(last, now time.Time) float64 {
 	age := now.Sub(last).Seconds()
-	density := 0.6 / aged.Seconds() // most questions are about an ID of any age
+	density := 0.6 / aged.Seconds() // most questions are about IDs of any age
 	switch {
 	case age < 0:
 		density = 0.01 / day.Seconds()
-	case age < justNow.Seconds(): // or about one that was made for the question
+	case age < justNow.Seconds(): // some are about an ID that was made for the question
 		density += 0.1 / justNow.Seconds()
 	case age < day.Seconds():
 		density += 0.005 / day.Seconds()
@@ -52,7 +56,10 @@ func (k *Known) shape() Known {
 var shapes = sync.OnceValue(func() (all []Known) {
 	for _, k := range table {
 		s := k.shape()
-		if i := slices.IndexFunc(all, func(o Known) bool { return o.Layout == s.Layout && o.random == s.random && o.countsOn == s.countsOn }); i < 0 {
+		same := func(o Known) bool {
+			return o.Layout == s.Layout && o.random == s.random && o.countsOn == s.countsOn
+		}
+		if i := slices.IndexFunc(all, same); i < 0 {
 			s.common = k.common
 			all = append(all, s)
 		} else {
@@ -65,7 +72,7 @@ var shapes = sync.OnceValue(func() (all []Known) {
 // judgeShape returns the logarithm of the probability that the IDs have a shape, and count from an
 // epoch that is not in the table.
 func (k *Known) judgeShape(ids []snowflake.ID, now time.Time, scale float64) float64 {
-	// Whatever the epoch is, the median of the IDs is of the past.
+	// Whatever the epoch is, the median of the IDs has a time in the past.
 	o := *k
 	elapsed := o.Layout.Decode(ids[len(ids)/2]).Time.Sub(snowflake.UnixEpoch.Time())
 	if elapsed > now.Sub(snowflake.UnixEpoch.Time()) {
@@ -102,8 +109,8 @@ var otherShapes = sync.OnceValue(func() (all []Known) {
 	return all
 })
 
-// judgeOther returns the logarithm of the probability that the IDs are of one of so many other
-// layouts.
+// judgeOther returns the logarithm of the probability that the IDs have the layout k, which is one
+// of so many other layouts.
 func (k *Known) judgeOther(ids []snowflake.ID, scale float64, of int) float64 {
 	e := k.evidence(ids, time.Unix(1<<40, 0))
 	first := math.Log((float64(e.first.UnixNano()) + 1) * float64(k.Layout.TimeBits) * math.Ln2)
@@ -117,7 +124,8 @@ func noneOf(ids []snowflake.ID, scale float64) float64 {
 	for i, id := range ids {
 		step := -math.Log(float64(id-before)*maxBits*math.Ln2 + 1)
 		if before = id; i == 0 {
-			step = math.Log(0.5*math.Exp(step) + 0.5*math.Exp(-maxBits*math.Ln2)) // or random numbers
+			// The numbers may also be random.
+			step = math.Log(0.5*math.Exp(step) + 0.5*math.Exp(-maxBits*math.Ln2))
 		}
 		log += step
 	}
@@ -144,14 +152,14 @@ func (k *Known) refuse(id snowflake.ID) string {
 
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// evidence is what is counted of IDs if they are of one layout. A run is the IDs of one
-// generator in one tick. However many IDs it has, it is one observation if their sequence numbers
-// have no gaps: otherwise, a burst would outweigh all else.
+// evidence is what is counted of IDs under the assumption that they have one layout. A run is the
+// IDs of one generator in one tick. If the sequence numbers of a run have no gaps, it is one
+// observation, however many IDs it has. Otherwise a burst would outweigh everything else.
 type evidence struct {
 	*Known
 	log         float64 // of the probability of the runs
 	newFields   float64 // of the probability of the numbers of generators
-	newStarts   float64 // of the probability of the numbers with which runs begin, each when it comes for the first time
+	newStarts   float64 // of the probability of the numbers with which runs begin, each once
 	runs        int
 	ticks       int
 	first       time.Time
@@ -174,10 +182,10 @@ type issued struct {
 }
 
 // enough is how many IDs, and how many new numbers, count in full. If there are more, their mean
-// counts as often.
+// counts this many times.
 const enough = 20
 
-// optional is how many fleets use a layout in one of its [Known.uses].
+// optional is the share of fleets that use a layout in one of its [Known.uses].
 const optional = 0.05
 
 // maxBits is the number of bits of an ID.
@@ -191,7 +199,7 @@ func (k *Known) evidence(ids []snowflake.ID, now time.Time) *evidence {
 			e.add(k.Layout.Decode(id))
 			continue
 		}
-		// One in a hundred is a random number instead of an ID.
+		// One in a hundred numbers is random and not an ID.
 		e.log += math.Log(0.01) - maxBits*math.Ln2
 		if e.refused++; e.refused == 1 {
 			e.reason = k.refuse(id)
@@ -230,13 +238,13 @@ func (k *Known) judge(ids []snowflake.ID, now time.Time, scale float64) Match {
 	return m
 }
 
-// total returns the logarithm of the probability of all IDs, without the time of the last. If the
-// epoch is known, a coarse clock shows in the times, and else in the time between them.
+// total returns the logarithm of the probability of all IDs, without the time of the last. A coarse
+// clock shows in the times if the epoch is known, and otherwise in the time between them.
 func (e *evidence) total(scale float64, known bool) float64 {
 	root := math.Sqrt(scale)
 	log := e.log*scale + e.newStarts*root + e.newFields*min(root, enough/float64(max(len(e.before), 1)))
 	if len(e.starts) > 0 && e.starts[0] == 0 && !e.countsOn && e.runs >= 5 {
-		log += math.Log(0.1) // few systems never begin with 0
+		log += math.Log(0.1) // in few systems no run begins with 0
 	}
 	if !e.coarse() {
 		return log
@@ -265,10 +273,10 @@ func (e *evidence) coarse() bool {
 	return e.ticks >= 3 && steps > 1 && steps&(steps-1) != 0
 }
 
-// aligned reports whether all times are multiples of what is between them.
+// aligned reports whether all times are multiples of e.step.
 func (e *evidence) aligned() bool { return e.first.UnixNano()%int64(e.step) == 0 }
 
-// grid returns of what all times are multiples, or 0 if they may be any.
+// grid returns the time of which all times are multiples, or 0 if there is none.
 func (e *evidence) grid() time.Duration {
 	if !e.coarse() || e.step < 10*e.Layout.Unit || !e.aligned() {
 		return 0
@@ -307,8 +315,8 @@ func (e *evidence) time(t time.Time) float64 {
 	e.ticks++
 	between := t.Sub(e.last.Time)
 	e.step = divisor(between, e.step)
-	// The bound is the same for layouts of every age. If it were each layout's age,
-	// many IDs would favour the youngest layout.
+	// The bound is the same for layouts of every age. If it were each layout's age, many IDs would
+	// favour the youngest layout.
 	unit := e.Layout.Unit.Seconds()
 	delta := math.Round(between.Seconds() / unit)
 	return math.Log(0.8 / (delta * (math.Log(aged.Seconds()/unit) + 1)))
@@ -326,7 +334,7 @@ func divisor(a, b time.Duration) time.Duration {
 // some runs: as often as before, and once of a new generator. The probability of a new generator's
 // numbers is in e.newFields.
 func (e *evidence) generator(g fields, runs int) float64 {
-	if e.use.largeFleet { // which is one of them, at any time
+	if e.use.largeFleet { // each run may be of any generator
 		return -float64(e.division().node) * math.Ln2
 	}
 	if runs == 0 {
@@ -376,7 +384,7 @@ func (e *evidence) start(sequence int) float64 {
 }
 
 // learn returns the logarithm of the probability of a sequence number that had the probability p
-// before there were any IDs. To learn otherwise takes so many runs.
+// before there were any IDs. p has the weight of the given number of runs.
 func (e *evidence) learn(sequence int, runs, p float64) float64 {
 	n := e.starts[sequence]
 	e.starts[sequence]++
@@ -384,7 +392,7 @@ func (e *evidence) learn(sequence int, runs, p float64) float64 {
 }
 
 // mixed returns the probability of a field's value: with the probability ofSmall, small values are
-// likelier; else each value is as likely.
+// likelier; otherwise all values are equally likely.
 func mixed(v int, bits uint8, ofSmall float64) float64 {
 	if bits == 0 {
 		return 1

@@ -11,19 +11,19 @@ import (
 
 const (
 	commonMixture = 0.05 // the share of questions that are about IDs of several layouts
-	mostSampled   = 100  // IDs of which a mixture is looked for
-	mostCuts      = 4    // places between IDs that are tried
+	mostSampled   = 100  // IDs that are searched for a mixture
+	mostCuts      = 4    // places between IDs where a part may end
 )
 
-// mixture returns the parts of sorted IDs that are more likely of several layouts, each above the
-// one before, than of one. It returns nil if they are not.
+// mixture returns the parts of sorted IDs, if it is more likely that they have several layouts, one
+// above the other, than that they have one. Otherwise it returns nil.
 func mixture(ids []snowflake.ID, now time.Time) []Part {
 	ids = sample(ids, mostSampled)
 	scale := min(1, mostCuts*enough/float64(len(ids)))
 	cuts := append(cutsOf(ids), len(ids))
-	// A part after the first costs as much as that its layout and its place are what they are.
+	// Each part after the first costs the probability of its layout and its place.
 	cost := math.Log(commonMixture/mostCuts) - math.Log(commonAll)
-	logs := []float64{0}   // of the likeliest parts up to each cut
+	logs := []float64{0}   // of the probability of the likeliest parts up to each cut
 	parts := [][]Part{nil} // these parts
 	starts := append([]int{0}, cuts...)
 	for _, end := range cuts {

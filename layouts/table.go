@@ -13,46 +13,47 @@ type Known struct {
 	Name   string
 	Also   []string // the names of other libraries with the same layout
 	Layout snowflake.Layout
-	About  string // a phrase for people
+	About  string // a description, as a phrase
 	Source string // the file or document that defines it
 
 	// Form is how IDs of this layout are written, if they are hardly ever written in decimal.
 	Form string
 
-	// hosts are the sites whose URLs, and the namespaces whose URNs, have IDs of this layout.
+	// hosts are the sites whose URLs, and the namespaces whose URNs, contain IDs of this layout.
 	hosts []string
 
-	// since is a time before the first ID; if it is zero, the epoch. If a layout
-	// counts from 1970, its first ID is much later than its epoch.
+	// since is a time before the first ID. If it is zero, that is the epoch. If a layout counts
+	// from 1970, its first ID is much later than its epoch.
 	since time.Time
 
 	// random is true if the layout's sequence is random or scrambled, and does not
 	// count up from 0 in each tick.
 	random bool
 
-	// countsOn is true if the sequence goes on from tick to tick, and does not begin with 0.
+	// countsOn is true if the sequence continues from tick to tick, instead of beginning with 0.
 	countsOn bool
 
 	// anyWorker is true if a worker's number is part of its address, so that small numbers are
 	// no likelier than others.
 	anyWorker bool
 
-	// use is how generators use the layout if not said otherwise, and uses are other ways.
+	// use is how generators use the layout by default, and uses are other ways to use it.
 	use  use
 	uses []use
 
-	// common says how many IDs of this layout people meet in a year, beside the others.
+	// common is how often people meet IDs of this layout, relative to the others.
 	common float64
 }
 
-// All returns the known layouts: first this library's own, then by how well known they are. If a
-// library's default epoch is not the same in every language, or in every zone, each has a row.
+// All returns the known layouts: first this library's own, then the others by how well known they
+// are. If a library's default epoch depends on the language or the time zone, there is a Known for
+// each.
 func All() []Known { return slices.Clone(table) }
 
 // use is how generators use a layout.
 type use struct {
 	lowerHalf  bool // each tick's sequence starts at a random number of the lower half
-	largeFleet bool // each run is of any worker, as if hundreds of leases had drawn their worker IDs at random
+	largeFleet bool // each run may be of any worker, since hundreds have random worker IDs
 }
 
 // Other uses of this library: with Options.RandomStart, and by a large fleet.
@@ -62,35 +63,49 @@ var (
 )
 
 var table = []Known{
-	{Name: "default", Layout: snowflake.DefaultLayout(), About: "this library's default", Source: "snowflake.DefaultLayout", uses: []use{randomStart, largeFleet}, common: 5},
+	{Name: "default", Layout: snowflake.DefaultLayout(), About: "this library's default",
+		Source: "snowflake.DefaultLayout", uses: []use{randomStart, largeFleet}, common: 5},
 	{Name: "twitter", Also: []string{"hutool", "mybatis-plus"}, Layout: Twitter(),
 		About:  "Twitter's snowflake (Scala), with 5 bits of datacenter; hutool and mybatis-plus (Java)",
 		Source: "twitter-archive/snowflake: IdWorker.scala", hosts: []string{"twitter.com", "x.com"}, common: 50},
-	{Name: "bwmarrin", Also: []string{"leaf"}, Layout: Bwmarrin(), About: "the default of bwmarrin/snowflake (Go), and of Meituan's Leaf (Java)",
+	{Name: "bwmarrin", Also: []string{"leaf"}, Layout: Bwmarrin(),
+		About:  "the default of bwmarrin/snowflake (Go), and of Meituan's Leaf (Java)",
 		Source: "bwmarrin/snowflake: snowflake.go; Meituan-Dianping/Leaf: SnowflakeIDGenImpl.java", common: 12},
-	{Name: "clockseq", Layout: snowflake.ClockSeqLayout(), About: "the default with 3 bits of clock sequence", Source: "snowflake.ClockSeqLayout", uses: []use{randomStart, largeFleet}, common: 0.5},
-	{Name: "jssafe", Layout: snowflake.JSSafeLayout(), About: "52 bits, for JavaScript's numbers", Source: "snowflake.JSSafeLayout", uses: []use{randomStart}, common: 0.5},
+	{Name: "clockseq", Layout: snowflake.ClockSeqLayout(), About: "the default with 3 bits of clock sequence",
+		Source: "snowflake.ClockSeqLayout", uses: []use{randomStart, largeFleet}, common: 0.5},
+	{Name: "jssafe", Layout: snowflake.JSSafeLayout(), About: "52 bits, for JavaScript's numbers",
+		Source: "snowflake.JSSafeLayout", uses: []use{randomStart}, common: 0.5},
 	{Name: "baidu", Layout: Baidu(), About: "the code's default of Baidu's uid-generator (Java), which ran out in 2024",
 		Source: "baidu/uid-generator: DefaultUidGenerator.java", common: 0.5},
-	{Name: "baidu-readme", Layout: millisIn(time.Second, 29, 21, 13, 1474300800000), About: "Baidu's uid-generator (Java), as its README configures it, in China's zone",
+	{Name: "baidu-readme", Layout: millisIn(time.Second, 29, 21, 13, 1474300800000),
+		About:  "Baidu's uid-generator (Java), as its README configures it, in China's zone",
 		Source: "baidu/uid-generator: README.md", common: 1},
-	{Name: "redis", Layout: Redis(), About: "the Redis-based ID services (Lua)", Source: "hengyunabc/redis-id-generator: README.md", since: year(2012), common: 1},
+	{Name: "redis", Layout: Redis(), About: "the Redis-based ID services (Lua)",
+		Source: "hengyunabc/redis-id-generator: README.md", since: year(2012), common: 1},
 	{Name: "unix", Also: []string{"linkedin", "clickhouse", "vd2org", "rs-snowflake"}, Layout: millis(41, 10, 12, snowflake.UnixEpoch),
 		About:  "counted from 1970: LinkedIn, ClickHouse's generateSnowflakeID (C++), vd2org/snowflake (Python)",
 		Source: "ClickHouse/ClickHouse: generateSnowflakeID.cpp; vd2org/snowflake: generator.py", hosts: []string{"linkedin.com", "urn:li"},
 		since: year(2012), anyWorker: true, common: 10},
-	{Name: "sonyflake", Layout: Sonyflake(), About: "sony/sonyflake (Go), version 1", Source: "sony/sonyflake: sonyflake.go", anyWorker: true, common: 4},
-	{Name: "sonyflake-v2", Layout: SonyflakeV2(), About: "sony/sonyflake (Go), version 2", Source: "sony/sonyflake: v2/sonyflake.go", anyWorker: true, common: 2},
+	{Name: "sonyflake", Layout: Sonyflake(), About: "sony/sonyflake (Go), version 1",
+		Source: "sony/sonyflake: sonyflake.go", anyWorker: true, common: 4},
+	{Name: "sonyflake-v2", Layout: SonyflakeV2(), About: "sony/sonyflake (Go), version 2",
+		Source: "sony/sonyflake: v2/sonyflake.go", anyWorker: true, common: 2},
 	{Name: "discord", Also: []string{"disgo"}, Layout: Discord(), About: "Discord's IDs, and disgo's for bots (Go)",
-		Source: "Discord's API reference; disgoorg/snowflake: snowflake.go", hosts: []string{"discord.com", "discordapp.com", "discordapp.net"}, countsOn: true, common: 40},
+		Source: "Discord's API reference; disgoorg/snowflake: snowflake.go",
+		hosts:  []string{"discord.com", "discordapp.com", "discordapp.net"}, countsOn: true, common: 40},
 	{Name: "tiktok", Also: []string{"douyin"}, Layout: workerLast(millisIn(time.Second, 31, 14, 18, snowflake.UnixEpoch)),
 		About:  "TikTok's: seconds, and below them 10 bits of milliseconds, a counter of 8 bits, and 14 bits of the place",
-		Source: "dfir unfurl's parser of TikTok's IDs", hosts: []string{"tiktok.com", "douyin.com"}, since: year(2015), random: true, common: 20},
-	{Name: "instagram", Layout: Instagram(), About: "Instagram's sharded IDs (PL/pgSQL)", Source: "Instagram's engineering blog, 2012", hosts: []string{"instagram.com"}, random: true, common: 8},
-	{Name: "weibo", Layout: millisIn(time.Second, 32, 4, 18, 515483463000), About: "Weibo's: seconds since 1986-05-03, 4 bits of datacenter, a counter",
-		Source: "parsers of Weibo's mid, such as cssxsh/weibo-helper", hosts: []string{"weibo.com", "weibo.cn"}, since: year(2011), random: true, common: 2},
+		Source: "dfir unfurl's parser of TikTok's IDs", hosts: []string{"tiktok.com", "douyin.com"},
+		since: year(2015), random: true, common: 20},
+	{Name: "instagram", Layout: Instagram(), About: "Instagram's sharded IDs (PL/pgSQL)",
+		Source: "Instagram's engineering blog, 2012", hosts: []string{"instagram.com"}, random: true, common: 8},
+	{Name: "weibo", Layout: millisIn(time.Second, 32, 4, 18, 515483463000),
+		About:  "Weibo's: seconds since 1986-05-03, 4 bits of datacenter, a counter",
+		Source: "parsers of Weibo's mid, such as cssxsh/weibo-helper",
+		hosts:  []string{"weibo.com", "weibo.cn"}, since: year(2011), random: true, common: 2},
 	{Name: "mastodon", Layout: Mastodon(), About: "Mastodon's (Ruby), whose low 16 bits are scrambled",
-		Source: "mastodon/mastodon: lib/mastodon/snowflake.rb", hosts: []string{"mastodon.social", "mastodon.online"}, since: year(2016), random: true, common: 5},
+		Source: "mastodon/mastodon: lib/mastodon/snowflake.rb",
+		hosts:  []string{"mastodon.social", "mastodon.online"}, since: year(2016), random: true, common: 5},
 	{Name: "hazelcast", Layout: Hazelcast(), About: "Hazelcast's FlakeIdGenerator (Java)",
 		Source: "hazelcast/hazelcast: FlakeIdGeneratorConfig.java, FlakeIdGeneratorProxy.java", common: 1},
 	{Name: "shardingsphere", Layout: ShardingSphere(), About: "ShardingSphere's (Java), on a machine set to UTC",
@@ -99,7 +114,8 @@ var table = []Known{
 		Source: "apache/shardingsphere: SnowflakeKeyGenerateAlgorithm.java", common: 1},
 	{Name: "pgedge", Layout: PgEdge(), About: "pgEdge's snowflake sequences for PostgreSQL (C), since the node has the higher bits",
 		Source: "pgEdge/snowflake: snowflake.c", common: 1},
-	{Name: "pgedge-node-last", Layout: workerLast(PgEdge()), About: "pgEdge's snowflake sequences for PostgreSQL (C), before version 1.2, with the node in the lowest bits",
+	{Name: "pgedge-node-last", Layout: workerLast(PgEdge()),
+		About:  "pgEdge's snowflake sequences for PostgreSQL (C), before version 1.2, with the node in the lowest bits",
 		Source: "pgEdge/snowflake: snowflake.c of version 1.0", common: 0.3},
 	{Name: "yitter", Layout: Yitter(), About: "the default of yitter/idgenerator in Go, Java and other languages",
 		Source: "yitter/idgenerator: Go/source/idgen/IdGeneratorOptions.go", common: 1},
@@ -111,35 +127,45 @@ var table = []Known{
 		Source: "Ahoo-Wang/CosId: CosId.java, SecondSnowflakeId.java", common: 0.3},
 	{Name: "godruoyi", Layout: Godruoyi(), About: "the default of godruoyi/go-snowflake (Go)",
 		Source: "godruoyi/go-snowflake: snowflake.go", since: year(2019), common: 0.5},
-	{Name: "godruoyi-php", Layout: datacenters(millis(41, 10, 12, 1565251688000)), About: "the default of godruoyi/php-snowflake (PHP), if PHP's zone is UTC",
+	{Name: "godruoyi-php", Layout: datacenters(millis(41, 10, 12, 1565251688000)),
+		About:  "the default of godruoyi/php-snowflake (PHP), if PHP's zone is UTC",
 		Source: "godruoyi/php-snowflake: src/Snowflake.php", countsOn: true, common: 1},
-	{Name: "godruoyi-php-cst", Layout: datacenters(millis(41, 10, 12, 1565222888000)), About: "the default of godruoyi/php-snowflake (PHP), if PHP's zone is China's",
+	{Name: "godruoyi-php-cst", Layout: datacenters(millis(41, 10, 12, 1565222888000)),
+		About:  "the default of godruoyi/php-snowflake (PHP), if PHP's zone is China's",
 		Source: "godruoyi/php-snowflake: src/Snowflake.php", countsOn: true, common: 1},
-	{Name: "zheng-ji", Layout: millis(41, 10, 12, 1474802888000), About: "zheng-ji/goSnowFlake (Go)", Source: "zheng-ji/goSnowFlake: goSnowFlake.go", common: 0.5},
+	{Name: "zheng-ji", Layout: millis(41, 10, 12, 1474802888000), About: "zheng-ji/goSnowFlake (Go)",
+		Source: "zheng-ji/goSnowFlake: goSnowFlake.go", common: 0.5},
 	{Name: "idgen", Layout: millis(41, 10, 12, snowflake.DiscordEpoch), About: "the default of RobThree/IdGen (C#): Discord's epoch",
 		Source: "RobThree/IdGen: IdGeneratorOptions.cs", common: 1},
-	{Name: "laravel-snowflake", Layout: datacenters(millis(41, 10, 12, 1554076800000)), About: "the default of kra8/laravel-snowflake (PHP), in UTC",
+	{Name: "laravel-snowflake", Layout: datacenters(millis(41, 10, 12, 1554076800000)),
+		About:  "the default of kra8/laravel-snowflake (PHP), in UTC",
 		Source: "kra8/laravel-snowflake: config/snowflake.php", common: 0.5},
 	{Name: "snowflake-uuid", Layout: datacenters(millis(41, 10, 12, 1609459200000)), About: "the default of snowflake-uuid (JavaScript)",
 		Source: "npm: snowflake-uuid", common: 0.5},
-	{Name: "snowid", Layout: millis(41, 10, 12, 1704067200000), About: "the default of snowid (Rust)", Source: "crates.io: snowid", common: 0.5},
+	{Name: "snowid", Layout: millis(41, 10, 12, 1704067200000), About: "the default of snowid (Rust)",
+		Source: "crates.io: snowid", common: 0.5},
 	{Name: "tsid", Also: []string{"hypersistence-tsid"}, Layout: TSID(), About: "TSIDs, of tsid-creator and hypersistence-tsid (Java)",
 		Source: "vladmihalcea/hypersistence-tsid: TSID.java", random: true, common: 1.5},
 	{Name: "cockroachdb", Layout: CockroachDB(), About: "CockroachDB's unique_rowid()",
 		Source: "cockroachdb/cockroach: pkg/sql/sem/builtins", common: 4},
 	{Name: "tidb-tso", Layout: TiDB(), About: "TiDB's and TiKV's timestamps (TSO)",
 		Source: "tikv/client-go: oracle/oracle.go", since: year(2016), common: 1},
-	{Name: "atproto-tid", Also: []string{"bluesky"}, Layout: ATProto(), Form: "base 32, sortable", About: "Bluesky's TIDs, whose low 10 bits are random",
-		Source: "the AT Protocol's specification of TIDs", hosts: []string{"bsky.app", "at://"}, since: year(2022), random: true, common: 0.1},
-	{Name: "unix-nanoseconds", Layout: timestamps(time.Nanosecond, 63), About: "a Unix time in nanoseconds, such as Go's UnixNano: no ID", Source: "POSIX", since: year(2005), common: 2},
-	{Name: "unix-microseconds", Layout: timestamps(time.Microsecond, 53), About: "a Unix time in microseconds: no ID", Source: "POSIX", since: year(2005), common: 2},
-	{Name: "unix-milliseconds", Layout: timestamps(time.Millisecond, 43), About: "a Unix time in milliseconds, such as JavaScript's Date.now: no ID", Source: "POSIX", since: year(2005), common: 2},
+	{Name: "atproto-tid", Also: []string{"bluesky"}, Layout: ATProto(), Form: "base 32, sortable",
+		About:  "Bluesky's TIDs, whose low 10 bits are random",
+		Source: "the AT Protocol's specification of TIDs", hosts: []string{"bsky.app", "at://"},
+		since: year(2022), random: true, common: 0.1},
+	{Name: "unix-nanoseconds", Layout: timestamps(time.Nanosecond, 63),
+		About: "a Unix time in nanoseconds, such as Go's UnixNano: no ID", Source: "POSIX", since: year(2005), common: 2},
+	{Name: "unix-microseconds", Layout: timestamps(time.Microsecond, 53),
+		About: "a Unix time in microseconds: no ID", Source: "POSIX", since: year(2005), common: 2},
+	{Name: "unix-milliseconds", Layout: timestamps(time.Millisecond, 43),
+		About: "a Unix time in milliseconds, such as JavaScript's Date.now: no ID", Source: "POSIX", since: year(2005), common: 2},
 }
 
 func year(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// ByName returns the layout whose Name is name, or that has name in Also. If there is
-// no such layout, ok is false.
+// ByName returns the layout whose Name is name, or whose Also contains name. If there is no such
+// layout, ok is false.
 func ByName(name string) (k Known, ok bool) {
 	for _, k := range table {
 		if k.Name == name || slices.Contains(k.Also, name) {

@@ -1,9 +1,8 @@
-// Package opaque writes IDs for outsiders, as texts that reveal nothing.
+// Package opaque writes IDs as texts that reveal nothing to outsiders.
 //
-// A snowflake ID shows when it was made, by which worker, and roughly how many
-// there are. Whoever has one ID can guess others. If customers must not learn
-// this from a URL, show them the text of a Codec instead, and keep the ID in the
-// database:
+// A snowflake ID shows when it was made, by which worker, and roughly how many IDs there are.
+// Whoever has one ID can guess others. If customers must not learn this from a URL, show them the
+// text of a Codec instead, and keep the ID in the database:
 //
 //	orders, err := opaque.New(key, "order") // key: 32 random bytes, from your secrets
 //	...
@@ -15,13 +14,12 @@
 //
 // # What it protects
 //
-//   - Time, worker and volume. Without the key, nobody can tell a text from 128
-//     random bits. The texts of two IDs that follow each other have nothing in
-//     common, and do not sort by time.
-//   - Enumeration. If somebody makes up a text, Decode accepts it with a chance of
-//     2^-65 for each key of the Codec, so of at most 2^-61 with [MaxKeys] keys.
-//   - Kinds. The purpose is part of the key: if somebody sends the text of an order
-//     as the text of a user, Decode refuses it, except with the same small chance.
+//   - Time, worker and volume. Without the key, a text cannot be told from 128 random bits. The
+//     texts of consecutive IDs have nothing in common, and do not sort by time.
+//   - Enumeration. Decode accepts a made-up text with a probability of 2^-65 for each key of the
+//     Codec, which is at most 2^-61 with [MaxKeys] keys.
+//   - Kinds. The purpose is part of the key: if the text of an order is sent as the text of a user,
+//     Decode refuses it, except with the same small probability.
 //
 // # What it does not protect
 //
@@ -42,11 +40,10 @@
 // a big-endian number of 128 bits, in base 62 or base 32, after the prefix if there is
 // a prefix. Nothing else is in it, so other languages can read it with a few lines.
 //
-// Decode tries every key, and looks at the zeros without a branch. So the time that
-// Decode takes shows neither how nearly a forgery passed, nor which key wrote a
-// text. Apart from that the time depends on the text alone, which is no secret. If
-// the processor has no AES instructions, crypto/aes reads tables, and its time can
-// depend on the key.
+// Decode tries every key, and checks the zeros without a branch. So the time that Decode takes
+// shows neither how nearly a forgery passed, nor which key wrote a text. Otherwise the time depends
+// only on the text, which is not secret. If the processor has no AES instructions, crypto/aes reads
+// tables, and its time can depend on the key.
 package opaque
 
 import (
@@ -64,22 +61,22 @@ import (
 )
 
 const (
-	// KeySize is how many bytes a key has.
+	// KeySize is the size of a key in bytes.
 	KeySize = 32
 
-	// MaxKeys is how many keys a Codec takes in all. With each key, the chance that
-	// a forged text passes grows by 2^-65.
+	// MaxKeys is the greatest number of keys that a Codec takes. Each key adds 2^-65 to the
+	// probability that a forged text passes.
 	MaxKeys = 16
 
 	info = "snowflake/opaque/1/" // never change it: all texts would change
 )
 
-// Codec writes and reads the texts of one purpose. It may be used by several
-// goroutines at once. Make it with [New]. Printing it shows no key.
+// Codec writes and reads the texts of one purpose. It is made by [New], and may be used by several
+// goroutines at once. Printing it shows no key.
 type Codec struct {
-	// keys returns the ciphers, the newest first. It is a func so that the keys are
-	// never printed: some packages print the values that pointers lead to, as testify
-	// does if values differ, but only the address of a func.
+	// keys returns the ciphers, the newest first. It is a func so that the keys are never printed:
+	// some packages, such as testify, print the values that pointers lead to, but only the address
+	// of a func.
 	keys   func() []cipher.Block
 	prefix string // of its texts, with an underscore at the end; "" for no prefix
 }
@@ -90,14 +87,13 @@ type Codec struct {
 // purpose, for example "order", is the kind of thing that the IDs name. It is not
 // secret, and must not change.
 //
-// To change the key, first give every process the new key among older. Then make it
-// the key, and move the earlier key to older. Drop the earlier key when you need not
-// read its texts any more. A text does not say which key it was written with,
-// because that would tell outsiders how old it is. So Decode tries all keys, at the
-// cost of one block of AES each.
+// To change the key, first give every process the new key as one of older. Then make it the key,
+// and move the earlier key to older. Drop the earlier key when you no longer need to read its
+// texts. A text does not say which key it was written with, because that would tell outsiders how
+// old it is. So Decode tries all keys, at the cost of one block of AES each.
 //
-// The error matches [snowflake.ErrInvalidOptions] if a key does not have 32 bytes or
-// is all zeros, if there are more than 16 keys, or if the purpose is empty.
+// The error matches [snowflake.ErrInvalidOptions] if a key does not have 32 bytes or is all zeros,
+// if there are more than 16 keys, or if the purpose is empty.
 func New(key []byte, purpose string, older ...[]byte) (*Codec, error) {
 	if purpose == "" {
 		return nil, fmt.Errorf(`%w: opaque: the purpose is empty; say what the IDs are of, for example "order"`,
@@ -143,18 +139,18 @@ func (c *Codec) WithPrefix(prefix string) (*Codec, error) {
 	return &Codec{keys: c.keys, prefix: prefix + "_"}, nil
 }
 
-// Encode returns the text of id: always 22 characters of 0-9A-Za-z, which are
-// safe in a URL, a file name and a command line. Capitals differ from small
-// letters; if that will not do, use [Codec.EncodeBase32]. If c has a prefix, the text
-// begins with it. If id is negative, Decode refuses its text.
+// Encode returns the text of id: always 22 characters of 0-9A-Za-z, which are safe in a URL, a file
+// name and a command line. Capitals differ from small letters; where they must not, use
+// [Codec.EncodeBase32]. If c has a prefix, the text begins with it. If id is negative, Decode
+// refuses its text.
 func (c *Codec) Encode(id snowflake.ID) string {
 	b := c.seal(id).base62()
 	return c.prefix + string(b[:])
 }
 
-// EncodeBase32 returns the text of id for places in which capitals equal small
-// letters, such as some file systems, and host names if c has no prefix: always 26 of
-// Crockford's digits, in small letters. If c has a prefix, the text begins with it.
+// EncodeBase32 returns the text of id for places where capitals equal small letters, such as some
+// file systems or, if c has no prefix, host names. It is always 26 of Crockford's digits, in small
+// letters. If c has a prefix, the text begins with it.
 func (c *Codec) EncodeBase32(id snowflake.ID) string {
 	b := c.seal(id).base32()
 	return c.prefix + string(b[:])
@@ -165,8 +161,8 @@ func (c *Codec) EncodeBase32(id snowflake.ID) string {
 // capitals. If the text is anything else, the error matches [snowflake.ErrInvalidID].
 // The error does not contain the text, because it may be most of a valid text.
 //
-// Whoever has a text can also write it in base 32 or in capitals. So to find out if
-// something was seen before, compare IDs, not texts.
+// Whoever has a text can also write it in base 32 or in capitals. So to find out whether something
+// was seen before, compare IDs, not texts.
 func (c *Codec) Decode(text string) (snowflake.ID, error) {
 	var n number
 	var ok bool
@@ -192,8 +188,8 @@ func (c *Codec) Decode(text string) (snowflake.ID, error) {
 	return id, nil
 }
 
-// blocks has memory for AES. Local variables would be allocated in each call,
-// because cipher.Block is an interface.
+// blocks holds memory for AES. Because cipher.Block is an interface, local variables would be
+// allocated in each call.
 var blocks = sync.Pool{New: func() any { return new([aes.BlockSize]byte) }}
 
 // seal encrypts id with the newest key.
@@ -222,7 +218,7 @@ func (c *Codec) open(n number) (id snowflake.ID, ok bool) {
 	return id, found != 0
 }
 
-// number is a block as a number of 128 bits.
+// number is a block as a 128-bit number.
 type number struct{ hi, lo uint64 }
 
 func get(b *[aes.BlockSize]byte) number {

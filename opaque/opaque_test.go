@@ -23,8 +23,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// This file is longer than the code: the texts are stored for ever, so it holds them against a slow
-// reference, fixed texts and every single wrong character.
+// This file is longer than the code, because texts are stored for ever: it compares them with a
+// slow reference and fixed texts, and tries every wrong character.
 
 var counting, a5 = make([]byte, KeySize), bytes.Repeat([]byte{0xa5}, KeySize)
 
@@ -34,8 +34,8 @@ func init() {
 	}
 }
 
-// The texts were made by another program: HKDF and AES of Node.js (that is
-// OpenSSL's), and its BigInt for the digits.
+// The texts were made by another program, with the HKDF and AES of Node.js (which are OpenSSL's),
+// and its BigInt for the digits.
 var vectors = []struct {
 	key     []byte
 	purpose string
@@ -316,7 +316,8 @@ func TestPrefix(t *testing.T) {
 func TestWithPrefixRefuses(t *testing.T) {
 	c := must(t, counting, "order")
 	for prefix, why := range map[string]string{
-		"": "is empty", "Order": "other than a-z", "order_": "ends with an underscore", "1st": "begin with a letter", strings.Repeat("x", 64): "at most 63",
+		"": "is empty", "Order": "other than a-z", "order_": "ends with an underscore",
+		"1st": "begin with a letter", strings.Repeat("x", 64): "at most 63",
 	} {
 		got, err := c.WithPrefix(prefix)
 		assert.Nil(t, got)
@@ -329,8 +330,8 @@ func TestWithPrefixRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// testify and others follow pointers, and call no method. For each key of the two
-// forms that they print numbers in: the first word of AES's schedule is the key's.
+// Testify and other packages follow pointers, and call no method. The test looks for the first word
+// of each key, in the two forms in which they print numbers: AES's schedule begins with it.
 func TestKeysAreNeverPrinted(t *testing.T) {
 	c, other := must(t, counting, "order", a5), must(t, a5, "order")
 	var log recorder
@@ -401,7 +402,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// restore undoes the capitals that base 32 may be written in.
+// restore turns a text of base 32 that is in capitals back into small letters.
 func restore(s string) string {
 	if len(s) == len32 {
 		return strings.ToLower(s)

@@ -1,6 +1,5 @@
-// Package typed has IDs with a type and a prefix. The type tells the compiler what
-// an ID names, so that the ID of a user cannot be passed for the ID of an order.
-// The prefix tells people.
+// Package typed provides IDs with a type and a prefix. The type tells the compiler what an ID
+// names, so that the ID of a user cannot be passed as the ID of an order. The prefix tells people.
 //
 //	type Order struct {
 //		ID OrderID
@@ -16,15 +15,15 @@
 //	id, err := typed.Parse[Order](text)      // refuses user_038ANTKF00000
 //	id.ID()                                  // the snowflake.ID
 //
-// The text is the prefix, an underscore and the ID as [snowflake.ID.Base32] writes
-// it: always 13 characters in capitals. So texts with one prefix sort as the IDs do.
-// JSON, XML, YAML, flags, logs, and keys of JSON objects have the text. Like the
-// number, it shows the ID's time and worker; package opaque hides them. Parsers are
-// strict; [Fold] helps to read a text that a person retyped.
+// The text is the prefix, an underscore and the ID as [snowflake.ID.Base32] writes it: always 13
+// characters in capitals. So texts with the same prefix sort as the IDs do. JSON, XML, YAML, flags,
+// logs, and the keys of JSON objects use the text. Like the number, it shows the ID's time and
+// worker; package opaque hides them. Parsers are strict; [Fold] helps to read a text that a person
+// retyped.
 //
-// A database has the number: as a parameter of database/sql an ID is an int64, for a
-// BIGINT column, and Scan reads it back. So a column can change from
-// snowflake.ID to a typed ID, and back, without a migration.
+// A database uses the number: as a parameter of database/sql an ID is an int64, for a BIGINT
+// column, and Scan reads it back. So a column can change from snowflake.ID to a typed ID, and back,
+// without a migration.
 //
 // [Any] is for code that learns the prefix at run time.
 package typed
@@ -39,11 +38,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/prefix"
 )
 
-// Prefixer is the type of the things that IDs name, for example the struct of a
-// table's rows. Prefix is called on the zero value of the type, and must always
-// return the same text: 1 to 63 of a-z, 0-9 and underscores, with a letter first
-// and no underscore last. Use Order as the type, not *Order: the zero value of a
-// pointer is nil, and if Prefix has a value receiver, it panics.
+// Prefixer is implemented by the types of the things that IDs name, for example the struct of a
+// table's rows. Prefix is called on the zero value of the type, and must always return the same
+// text: 1 to 63 of a-z, 0-9 and underscores, with a letter first and no underscore last. Use Order
+// as the type, not *Order: the zero value of a pointer is nil, for which a Prefix with a value
+// receiver panics.
 type Prefixer interface {
 	Prefix() string
 }
@@ -88,8 +87,8 @@ func Parse[T Prefixer](text string) (ID[T], error) {
 //
 //	id, err := typed.Parse[Order](typed.Fold("Order_o38antkfooooo")) // order_038ANTKF00000
 //
-// It turns the prefix into small letters and the 13 characters into capitals, and I and
-// L among them into 1, and O into 0, which Crockford's base 32 does not have. It removes
+// It turns the prefix into small letters, and the 13 characters into capitals. Among the latter it
+// turns I and L into 1, and O into 0, since Crockford's base 32 has no I, L and O. It removes
 // spaces at both ends. If the text is not that of an ID, the parsers still refuse it.
 func Fold(text string) string {
 	folded := []byte(strings.TrimSpace(text))
@@ -104,8 +103,8 @@ func Fold(text string) string {
 
 var misread = strings.NewReplacer("I", "1", "L", "1", "O", "0")
 
-// String returns the prefix, an underscore and 13 characters. If Parse would refuse
-// the prefix or the ID, MarshalText returns an error, but String does not say so.
+// String returns the prefix, an underscore and 13 characters. It does so even if Parse would refuse
+// the prefix or the ID; MarshalText returns an error for them.
 func (id ID[T]) String() string { return id.Any().String() }
 
 // AppendText appends the text of id to b. If id is negative, the error matches
@@ -121,15 +120,14 @@ func (id ID[T]) MarshalText() ([]byte, error) { return id.Any().MarshalText() }
 // is null, encoding/json leaves id unchanged, as it does for every such type.
 func (id *ID[T]) UnmarshalText(b []byte) error { return id.UnmarshalParam(string(b)) }
 
-// MarshalBinary returns what MarshalText returns. go-redis writes it, and encoding/gob
-// and other encodings that prefer it to the number.
+// MarshalBinary returns what MarshalText returns. It is used by go-redis, encoding/gob and other
+// encodings that prefer it to the number.
 func (id ID[T]) MarshalBinary() ([]byte, error) { return id.MarshalText() }
 
-// UnmarshalBinary is UnmarshalText for what MarshalBinary returned.
+// UnmarshalBinary reads what MarshalBinary returned, as UnmarshalText does.
 func (id *ID[T]) UnmarshalBinary(b []byte) error { return id.UnmarshalText(b) }
 
-// UnmarshalParam is UnmarshalText for the query and path parameters that gin and
-// echo bind.
+// UnmarshalParam reads a query or path parameter that gin or echo binds, as UnmarshalText does.
 func (id *ID[T]) UnmarshalParam(s string) error {
 	v, err := Parse[T](s)
 	if err != nil {
@@ -139,9 +137,8 @@ func (id *ID[T]) UnmarshalParam(s string) error {
 	return nil
 }
 
-// Scan makes id a scan target of database/sql, for the columns that
-// [snowflake.ID.Scan] reads, which have the number, not the text. If the column may
-// be NULL, scan into a **ID or a sql.Null[ID].
+// Scan reads the columns that [snowflake.ID.Scan] reads. They hold the number, not the text. If the
+// column may be NULL, scan into a **ID or a sql.Null[ID].
 func (id *ID[T]) Scan(src any) error {
 	var v snowflake.ID
 	if err := v.Scan(src); err != nil {
@@ -152,8 +149,8 @@ func (id *ID[T]) Scan(src any) error {
 	return nil
 }
 
-// Any is an ID with a prefix that the compiler does not know: for example, from a
-// search field that takes texts of any kind.
+// Any is an ID with a prefix that the compiler does not know, for example from a search field that
+// takes texts of any kind.
 type Any struct {
 	Prefix string
 	ID     snowflake.ID
@@ -211,18 +208,17 @@ func (a *Any) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalBinary returns what MarshalText returns, and UnmarshalBinary reads it.
+// MarshalBinary returns what MarshalText returns.
 func (a Any) MarshalBinary() ([]byte, error) { return a.MarshalText() }
 
-// UnmarshalBinary is UnmarshalText for what MarshalBinary returned.
+// UnmarshalBinary reads what MarshalBinary returned, as UnmarshalText does.
 func (a *Any) UnmarshalBinary(b []byte) error { return a.UnmarshalText(b) }
 
-// UnmarshalParam is UnmarshalText for the query and path parameters that gin and echo bind.
+// UnmarshalParam reads a query or path parameter that gin or echo binds, as UnmarshalText does.
 func (a *Any) UnmarshalParam(s string) error { return a.UnmarshalText([]byte(s)) }
 
-// Value returns the number of a, without the prefix, as a parameter of database/sql
-// for the columns that have an [ID]. If the ID is negative, the error matches
-// [snowflake.ErrInvalidID].
+// Value returns a as a parameter of database/sql: its number, without the prefix, for the columns
+// that hold an [ID]. If the ID is negative, the error matches [snowflake.ErrInvalidID].
 func (a Any) Value() (driver.Value, error) {
 	if a.ID < 0 {
 		return nil, a.negative()

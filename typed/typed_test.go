@@ -122,7 +122,8 @@ func TestFoldReadsWhatPeopleType(t *testing.T) {
 	assert.Equal(t, typed.Any{Prefix: "order_line", ID: 1<<10 | 1<<5 | 1}, one)
 	_, err = typed.ParseAny(typed.Fold("\u212aey_038ANTKF00000"))
 	assert.ErrorIs(t, err, snowflake.ErrInvalidID, "a Kelvin sign is no k")
-	for _, text := range []string{"", "_", "038antkf00000", "user_038ANTKF00000", "order_038ANTKFU0000", "order_038ANTKF-0000", "order_038 ANTKF00000", "oKder_038ANTKF00000",
+	for _, text := range []string{"", "_", "038antkf00000", "user_038ANTKF00000", "order_038ANTKFU0000",
+		"order_038ANTKF-0000", "order_038 ANTKF00000", "oKder_038ANTKF00000",
 		"order_038ANT\u212aF00000", "order_038ANTKF0000\u0131", "order_038ANTKF0000\u017f"} {
 		_, err := typed.Parse[order](typed.Fold(text))
 		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
@@ -312,7 +313,10 @@ func TestAllocations(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"", "_", text, "user_038ANTKF00000", "order_8000000000000", "order_line_0000000000001", "a_b_c_7ZZZZZZZZZZZZ", "\xff_0000000000000"} {
+	for _, s := range []string{
+		"", "_", text, "user_038ANTKF00000", "order_8000000000000", "order_line_0000000000001",
+		"a_b_c_7ZZZZZZZZZZZZ", "\xff_0000000000000",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -12,10 +12,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// FromPrivateIP returns the host part of the host's private IPv4 address, in
-// 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 (RFC 1918): see [FromIP]. If there is
-// not exactly one such address, the error matches [ErrNoWorkerID]. Interfaces that
-// are down do not count, nor do loopback interfaces.
+// FromPrivateIP returns the host part (see [FromIP]) of the host's private IPv4 address, in
+// 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 (RFC 1918). If there is not exactly one such address,
+// the error matches [ErrNoWorkerID]. Interfaces that are down do not count, nor do loopback
+// interfaces.
 //
 // HAZARD: different hosts often get the same number. 10.1.0.7/24 and 10.2.0.7/24
 // are both worker 7. Containers on two hosts, each with its own bridge network, can
@@ -85,7 +85,7 @@ func interfaces() ([]iface, error) {
 		}
 		this := iface{name: i.Name, flags: i.Flags}
 		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil { // else an anycast address
+			if p, err := netip.ParsePrefix(a.String()); err == nil { // not so for anycast addresses
 				this.addresses = append(this.addresses, p)
 			}
 		}

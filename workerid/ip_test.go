@@ -18,9 +18,10 @@ var prefix = netip.MustParsePrefix
 
 func FuzzFromIP(f *testing.F) {
 	for address, n := range map[string]uint8{
-		"10.1.0.7/24": 8, "10.1.1.7/22": 10, "192.168.255.254/16": 16, "10.255.255.254/8": 22, "10.1.0.6/31": 1, "10.1.0.7/31": 1, "203.0.113.9/28": 10,
+		"10.1.0.7/24": 8, "10.1.1.7/22": 10, "192.168.255.254/16": 16, "10.255.255.254/8": 22,
+		"10.1.0.6/31": 1, "10.1.0.7/31": 1, "203.0.113.9/28": 10,
 		"fd00::1:2/112": 16, "fd00::1:2/108": 20, "::ffff:10.1.0.7/120": 8,
-		"10.1.0.7/16": 10, // 7 would fit, but 10.1.1.7, say, would have to be cut to it
+		"10.1.0.7/16": 10, // 7 would fit, but 10.1.1.7, for example, would have to be cut
 		"10.1.0.8/24": 7, "10.1.0.7/0": 22, "fd00::7/64": 22, "fd00::7/0": 22, "fd00::7/1": 31,
 		"10.1.0.7/32": 10, "fd00::7/128": 10, "10.1.0.0/24": 10, "10.1.0.0/30": 10,
 	} {
@@ -88,7 +89,8 @@ func TestFromPrivateIPTakesTheOnlyAddress(t *testing.T) {
 		{"no host part", []iface{lo, on("eth0", up, "10.1.0.7/32")}, 0, []string{"10.1.0.7/32"}},
 		{"several", []iface{lo, on("eth0", up, "10.1.0.7/24"), on("docker0", up, "172.17.0.1/16")},
 			0, []string{"2 private IPv4 addresses", "10.1.0.7/24 (eth0)", "172.17.0.1/16 (docker0)"}},
-		{"several on one", []iface{lo, on("eth0", up, "10.1.0.7/24", "10.1.0.8/24")}, 0, []string{"10.1.0.7/24 (eth0)", "10.1.0.8/24 (eth0)"}},
+		{"several on one", []iface{lo, on("eth0", up, "10.1.0.7/24", "10.1.0.8/24")}, 0,
+			[]string{"10.1.0.7/24 (eth0)", "10.1.0.8/24 (eth0)"}},
 		{"only other addresses", []iface{lo, on("eth0", up, "9.255.255.7/24", "11.0.0.7/24", "172.15.0.7/24", "172.32.0.7/24"),
 			on("eth1", up, "192.167.0.7/24", "192.169.0.7/24", "100.64.0.7/24", "fd00::7/120")}, 0, []string{"eth0, eth1"}},
 		{"no address", []iface{lo, on("eth0", up)}, 0, []string{"eth0"}},
@@ -108,7 +110,7 @@ func TestFromPrivateIPTakesTheOnlyAddress(t *testing.T) {
 	}
 }
 
-// The system's resolver of interfaces, held against another of its functions.
+// The interfaces are compared with the result of another function of package net.
 func TestInterfacesOfThisHost(t *testing.T) {
 	all, err := interfaces()
 	require.NoError(t, err)

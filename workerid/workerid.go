@@ -1,24 +1,23 @@
-// Package workerid finds the worker ID of a process without a store: in an
-// environment variable, in the name of a StatefulSet's pod, or in the address of
-// the host. Use it if something numbers your processes already.
+// Package workerid finds the worker ID of a process without a store: in an environment variable, in
+// the name of a StatefulSet's pod, or in the address of the host. Use it if something already
+// numbers your processes.
 //
 //	worker, err := workerid.FromHostname(snowflake.DefaultLayout())
 //	...
 //	gen, err := snowflake.New(worker, nil)
 //
-// If a number does not fit the layout, it is refused, and never cut to fit: two
-// different numbers could become the same worker ID.
+// A number that does not fit the layout is refused. It is never cut to fit, because two different
+// numbers could then become the same worker ID.
 //
-// HAZARD: nothing here can tell whether another process has the same worker ID, or
-// which IDs the process before it issued; see [snowflake.New]. The doc of each
-// function says when two processes get the same number. If you cannot rule that
-// out, lease the worker ID: see package lease.
+// HAZARD: nothing here can tell whether another process has the same worker ID, or which IDs an
+// earlier process issued with it; see [snowflake.New]. The documentation of each function says when
+// two processes get the same number. If you cannot rule that out, lease the worker ID: see package
+// lease.
 //
-// If there is no worker ID, the error matches [ErrNoWorkerID]. If the worker ID
-// does not fit the layout, the error matches [snowflake.ErrWorkerRange] and is a
-// [*snowflake.FieldRangeError]; if no int can hold the number, its Value is the
-// largest int. If the layout is not valid, the error matches
-// [snowflake.ErrInvalidLayout]. Other errors are the operating system's.
+// If there is no worker ID, the error matches [ErrNoWorkerID]. If the worker ID does not fit the
+// layout, the error matches [snowflake.ErrWorkerRange] and is a [*snowflake.FieldRangeError]; if an
+// int cannot hold the number, the error's Value is the largest int. If the layout is not valid, the
+// error matches [snowflake.ErrInvalidLayout]. Other errors are the operating system's.
 package workerid
 
 import (
@@ -31,8 +30,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// ErrNoWorkerID is returned if the variable, the name or the address has no worker
-// ID. The text of the error says what was found instead.
+// ErrNoWorkerID is returned if the variable, the name or the address contains no worker ID. The
+// text of the error says what was found instead.
 var ErrNoWorkerID = errors.New("workerid: no worker ID")
 
 // FromEnv returns the worker ID in the environment variable called name. The
@@ -55,8 +54,8 @@ func FromEnv(name string, l snowflake.Layout) (int, error) {
 	return worker, nil
 }
 
-// FromHostname returns the ordinal of a Kubernetes StatefulSet's pod, by the
-// name of the host: it is 7 in the pod web-7. See [FromPodName], and its hazards.
+// FromHostname returns the ordinal of a pod of a Kubernetes StatefulSet, which it takes from the
+// name of the host: it is 7 in the pod web-7. See [FromPodName] and its hazards.
 //
 // HAZARD: a pod with hostNetwork has the name of its node. If the pod's template
 // sets hostname, all pods have that name. In both cases, get the pod's name from the
@@ -80,9 +79,9 @@ func FromHostname(l snowflake.Layout) (int, error) {
 // pod is deleted by force, or if its node is given up while the pod still runs, two
 // pods can have one ordinal.
 //
-// HAZARD: only a StatefulSet's pods have ordinals. Other names can look as if they
-// had one: ip-10-0-3-4 would be worker 4. The names of a Deployment's pods end in
-// five random characters; in one name of 850 they are digits only.
+// HAZARD: only a StatefulSet's pods have ordinals. Other names can look as if they had one:
+// ip-10-0-3-4 would be worker 4. The names of a Deployment's pods end in five random characters; in
+// one of 850 names, these are all digits.
 func FromPodName(name string, l snowflake.Layout) (int, error) {
 	label, _, _ := strings.Cut(name, ".")
 	hyphen := strings.LastIndexByte(label, '-')
@@ -101,7 +100,7 @@ func isDecimal(text string) bool {
 	return text == "0" || text != "" && text[0] != '0' && strings.Trim(text, "0123456789") == ""
 }
 
-// parse returns the number that text is, if it fits l.
+// parse returns text as a number, if it fits l.
 func parse(text string, l snowflake.Layout) (int, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
@@ -113,7 +112,7 @@ func parse(text string, l snowflake.Layout) (int, error) {
 	return worker, nil
 }
 
-// largest returns the largest worker ID of l, which is valid.
+// largest returns the largest worker ID of l, which must be valid.
 func largest(l snowflake.Layout) int { return 1<<l.WorkerBits - 1 }
 
 func tooLarge(worker int, l snowflake.Layout) error {

@@ -22,7 +22,7 @@ func bits(n uint8) snowflake.Layout {
 	return snowflake.Layout{Unit: 1, TimeBits: 32, WorkerBits: n}
 }
 
-// requireNone fails unless a result is no worker ID, and the error has each of says.
+// requireNone checks that a result is not a worker ID, and that the error contains each of says.
 func requireNone(t *testing.T, worker int, err error, says ...string) {
 	t.Helper()
 	require.ErrorIs(t, err, ErrNoWorkerID)
@@ -39,8 +39,8 @@ func requireError(t *testing.T, worker int, err error, says ...string) {
 	}
 }
 
-// requireNumber compares a result with arithmetic without bounds: if the number fits n bits, the
-// number is the worker ID.
+// requireNumber compares a result with arithmetic of any size: if the number fits n bits, it is the
+// worker ID.
 func requireNumber(t *testing.T, number *big.Int, n uint8, worker int, err error, says ...string) {
 	t.Helper()
 	if number.BitLen() <= int(n) {
@@ -77,7 +77,8 @@ func requireParsed(t *testing.T, grammar *regexp.Regexp, text string, n uint8, w
 }
 
 func FuzzFromEnv(f *testing.F) {
-	for _, text := range []string{"0", "7", "10", "1023", "1024", "2147483648", "9223372036854775808", "99999999999999999999999999999999999999",
+	for _, text := range []string{"0", "7", "10", "1023", "1024", "2147483648", "9223372036854775808",
+		"99999999999999999999999999999999999999",
 		"", "-1", "-0", "+7", " 7", "7\n", "00", "07", "007", "0x7", "1_0", "7.0", "1e1", "７", "web", "7\xff"} {
 		f.Add(text, uint8(10))
 		f.Add(text, uint8(31))
@@ -99,8 +100,10 @@ func FuzzFromEnv(f *testing.F) {
 }
 
 func FuzzFromPodName(f *testing.F) {
-	for _, name := range []string{"web-0", "web-7", "web-1023", "w-7", "7-7", "my-web-2-7", "web-7.", "web-7.web-8.x", "web-7.web.default.svc.cluster.local",
-		"web-1024", "web-99999999999999999999.web", "", "web", "web7", "7", "-7", "web-", "web--7", "web-07", "web-00", "web-+7", "web-7 ", "web-7a", "web_7",
+	for _, name := range []string{"web-0", "web-7", "web-1023", "w-7", "7-7", "my-web-2-7", "web-7.",
+		"web-7.web-8.x", "web-7.web.default.svc.cluster.local",
+		"web-1024", "web-99999999999999999999.web", "", "web", "web7", "7", "-7", "web-", "web--7", "web-07",
+		"web-00", "web-+7", "web-7 ", "web-7a", "web_7",
 		"web.default-7", ".web-7", "web-7d9f8b6c5-2xkqz", "web-7-x.default.svc", "web-７", "a\nb-3.\n"} {
 		f.Add(name, uint8(10))
 		f.Add(name, uint8(3))
