@@ -210,6 +210,10 @@
 // works only with worker IDs that are kept for their owners (ReuseKeep), and the directory is a
 // part of the owner's name. The proof is in file_copy.go.
 //
+// retire: If the directory is gone for good, only a person knows ([Retire]). Then the worker ID is
+// never used again (record.retire). If the directory is there after all, its owner may go on until
+// the store answers, because nobody else has the worker ID; then it has lost it (judge).
+//
 // # The watermark
 //
 // [Watermark] returns an ID below every ID issued from now on. Three things make it:

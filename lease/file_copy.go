@@ -89,10 +89,10 @@ func newLocalCopy(ctx context.Context, s, local Store, o *Options) (Store, error
 	return c, nil
 }
 
-// owns reports whether e is a record of the owner.
+// owns reports whether e is a record of the owner, and is not retired.
 func (c *localCopy) owns(e Entry) bool {
 	var r record
-	return json.Unmarshal(e.Value, &r) == nil && r.Owner == c.owner
+	return json.Unmarshal(e.Value, &r) == nil && r.Owner == c.owner && !r.retired()
 }
 
 // inTurn calls f when no other call is under way.
@@ -221,7 +221,7 @@ func (c *localCopy) get(ctx context.Context, worker int) (Entry, error) {
 			}
 		}
 		if err := c.tell(ctx, worker, here); errors.Is(err, ErrConflict) {
-			return c.there[key], nil // it is another owner's
+			return c.there[key], nil
 		} else if err != nil {
 			return here, err
 		}
@@ -386,7 +386,7 @@ func (c *localCopy) Delete(ctx context.Context, key, old string) error {
 
 // tell saves the record that is here in the shared store, in place of any earlier record of
 // the owner. If the shared store is away, tell does nothing. If the worker ID is another
-// owner's by now, tell removes the copy, and the error matches ErrConflict.
+// owner's by now, or is retired, tell removes the copy, and the error matches ErrConflict.
 func (c *localCopy) tell(ctx context.Context, worker int, here Entry) error {
 	_, isAway, err := ask(ctx, c, func(ctx context.Context) (none struct{}, err error) { return none, c.send(ctx, worker, here) })
 	if isAway {
@@ -394,13 +394,13 @@ func (c *localCopy) tell(ctx context.Context, worker int, here Entry) error {
 	}
 	if errors.Is(err, errTaken) {
 		if failed := c.local.Delete(ctx, here.Key, here.Version); failed != nil {
-			return fmt.Errorf("worker %d went to another owner, and its copy cannot be removed: %w", worker, failed)
+			return fmt.Errorf("worker %d is no longer the owner's, and its copy cannot be removed: %w", worker, failed)
 		}
 	}
 	return err
 }
 
-var errTaken = fmt.Errorf("%w: the worker ID went to another owner", ErrConflict)
+var errTaken = fmt.Errorf("%w: the worker ID is no longer the owner's", ErrConflict)
 
 // send is tell without the patience.
 func (c *localCopy) send(ctx context.Context, worker int, here Entry) (err error) {

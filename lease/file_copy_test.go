@@ -253,3 +253,34 @@ func TestStoreThatWasAwayAMomentAgoHasNoAnswer(t *testing.T) {
 		}
 	})
 }
+
+// A save here fails, so the holder reads its record before it saves again. The copy is gone by
+// then, for example because a disk was unmounted, and the directory can be written. When the disk
+// is back, its copy has earlier bounds. So the holder has lost the worker ID.
+func TestHolderWhoseCopyIsGoneAfterAFaultLosesItsWorkerID(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m, fails := newMemory(), false
+		faulty := func(_, path string, do func() error) error {
+			if fails && filepath.Base(filepath.Dir(path)) == strings.TrimSuffix(recordPrefix, "/") {
+				return errFault
+			}
+			return do()
+		}
+		o := &Options{Layout: fleet, Owner: "a", Clock: clockAt(0), NewStore: true, Window: span, Reuse: ReuseKeep, LocalCopy: dir, disk: faulty}
+		l, err := Acquire(context.Background(), m, o)
+		require.NoError(t, err)
+		defer stopRenewing(l)
+		worker, until := l.Worker(), l.Grant().To
+		fails = true
+		time.Sleep(span / 2)
+		require.ErrorIs(t, l.Stats().LastError, errFault)
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, recordPrefix)))
+		fails = false
+		time.Sleep(span)
+		assert.NotEqual(t, worker, l.Worker())
+		assert.EqualValues(t, 1, l.Stats().Replacements)
+		assert.Equal(t, StateHeld, m.record(worker).State)
+		assert.Equal(t, until, m.record(worker).Bound())
+	})
+}

@@ -34,6 +34,9 @@ func (w window) begin() time.Time { return later(w.from, w.above) }
 // replace found by own. Otherwise the error matches ErrLost; it is an *overlap if the other
 // holder's window may overlap w.
 func judge(own record, w window, tried []record, found record) (record, error) {
+	if found.retired() {
+		return found, fmt.Errorf("%w: worker %d is spent, because its local copy counts as gone", ErrLost, own.Worker)
+	}
 	if found.Token == own.Token &&
 		(found.Saves <= own.Saves || slices.ContainsFunc(tried, found.same)) {
 		kept := found.withBoundsOf(own)
@@ -116,15 +119,33 @@ func (r record) start(now time.Time) (seq int, from time.Time) {
 // begins later, renewals move the bound before w begins.
 func (r record) take(w window, id record, c clocks) record {
 	next := r
-	if next.Prior = r.Prior.still(c); r.State == StateHeld {
-		next.Prior = next.Prior.and(prior{r.Least, r.ends()}.still(c))
-	}
+	next.Prior = r.leaves(c)
 	next.Least, next.NoFloor = id.Least, false
 	next.State, next.Reuse, next.Waited = StateHeld, max(r.Reuse, id.Reuse), waited{}
 	next.Token, next.Owner, next.Host, next.PID, next.Window = id.Token, id.Owner, id.Host, id.PID, id.Window
 	next.Store, next.Copy = id.Store, id.Copy
 	return next.withWindow(w, later(w.before, c.own.Add(id.Window)))
 }
+
+// leaves returns what the holder of r, and those before it, may still stamp.
+func (r record) leaves(c clocks) prior {
+	p := r.Prior.still(c)
+	if r.State == StateHeld {
+		p = p.and(prior{r.Least, r.ends()}.still(c))
+	}
+	return p
+}
+
+// retire returns the record of a worker ID whose LocalCopy is gone for good.
+func (r record) retire(c clocks) record {
+	r.Prior, r.State = r.leaves(c), StateSpent
+	r.Saves++
+	return r
+}
+
+// retired reports whether nobody uses the worker ID again because its LocalCopy is gone. A holder
+// with a LocalCopy never uses a worker ID up itself.
+func (r record) retired() bool { return r.Copy && r.State == StateSpent }
 
 // extend returns the record with which a holder moves its bound. A bound never goes back.
 func (r record) extend(w window, bound time.Time) record {

@@ -280,6 +280,8 @@ func TestLowestInstantThatMayBeStamped(t *testing.T) {
 		{"a LocalCopy", []record{plainly}, true, 9, 9, 0},
 		{"a LocalCopy with clock sequences", []record{copied}, true, 9, 9, -99},
 		{"a LocalCopy that was released", []record{released}, false, 9, 9, 9},
+		{"a LocalCopy that was retired", []record{copied.retire(clocks{own: at(2)})}, false, 2, 2, 0},
+		{"a LocalCopy that was retired, whose bound has passed", []record{copied.retire(clocks{own: at(2)})}, false, 3, 3, 3},
 	} {
 		got, by := lowest(test.records, at(test.now), at(test.most), func(record) bool { return test.dead })
 		want := at(test.at)

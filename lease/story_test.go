@@ -463,6 +463,14 @@ func (s *story) do(c command) {
 			s.WatermarkReader = NewWatermarkReader(s.asks)
 		}
 		go s.watermark()
+	case "retire": // WORKER, whose local copy is gone for good
+		go func() {
+			if err := Retire(s.t.Context(), s.memory, c.number(words[0])); err != nil {
+				s.tells("%v", err)
+			} else {
+				s.tells("worker %s is retired", words[0])
+			}
+		}()
 	case "whois": // WORKER INSTANT
 		id, err := s.layout.Encode(snowflake.Parts{Worker: c.number(words[0]), ClockSeq: c.number(c.options["sequence"]), Time: s.begun.Add(c.duration(words[1]))})
 		require.NoError(s.t, err)

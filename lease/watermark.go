@@ -240,12 +240,13 @@ func (v *viewer) why(r record) string {
 		return fmt.Sprintf("what its holder may still stamp is not known, because its record cannot be read: %v", r.unreadable)
 	case r.State == StateLost:
 		return "its record was lost, and a window under it may be open"
-	case r.Prior.Least.Before(r.Least) && v.now.Before(r.Prior.To):
+	case (r.retired() || r.Prior.Least.Before(r.Least)) && v.now.Before(r.Prior.To):
 		return "not its holder, but an earlier one that was taken for dead may still stamp times before " + formatTime(r.Prior.To)
 	case r.NoFloor:
 		return "it has no generator, or one that may go back (RewindTicks), and so may stamp any time since it began"
 	case r.Copy:
-		return "it has a LocalCopy, and may go on without the store, or with another clock sequence"
+		return "it has a LocalCopy, and may go on without the store, or with another clock sequence; " +
+			"if its directory is gone for good, retire the worker ID"
 	case v.watch.idle(r, v.asked) > r.Window/2:
 		return "it does not renew, and counts until it is known to be dead and its bound has passed"
 	}
