@@ -50,7 +50,7 @@ var (
 	ErrForgotten = errors.New("lease: the ID's issuer is no longer in the history")
 
 	// ErrUntold is returned by Whois if an owner with a LocalCopy may have issued the ID, and
-	// has not reported to the store yet.
+	// has not reported to the store yet, or never will (see Retire).
 	ErrUntold = errors.New("lease: the store does not know the ID's issuer yet")
 
 	// ErrLayout is returned by Acquire if the store is of another layout or epoch, and by

@@ -22,6 +22,9 @@ import (
 // may have passed, and a reader misses their rows. When the store answers, the process removes its
 // copy, what it has not told the store is lost to Whois, and it takes another worker ID.
 func Retire(ctx context.Context, s Store, worker int) error {
+	if worker < 0 {
+		return &RetireError{Holder{Worker: worker}, "nobody has it"}
+	}
 	from, w, version := lineTo(ctx, s), watch{seen: sightings{}}, ""
 	for {
 		asked := from.read().moment

@@ -128,7 +128,8 @@ type Options struct {
 	// It works only with Reuse: ReuseKeep, because while the store is away nobody can ask
 	// whether another process got the worker ID. For the same reason the directory's
 	// identity becomes a part of the owner's name: if the directory is lost, or the owner
-	// moves to another host, it gets another worker ID.
+	// moves to another host, it gets another worker ID. The lost one stays as it is, and keeps
+	// the [Watermark] back, until somebody calls [Retire].
 	//
 	// If the copy is removed while the lease lasts, the worker ID is lost (see OnLoss). When the
 	// store is back it gets everything that it missed, at the latest when the owner acquires a

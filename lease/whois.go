@@ -24,7 +24,8 @@ import (
 // A holder with Options.LocalCopy continues while the store is away, and reports to the store
 // later: when the store answers again or, if the holder has ended, when its owner acquires a lease
 // again. Until then, if the owner may have issued id, the error matches [ErrUntold], and the
-// Holding is the last one that the store knows: only its Owner can have issued id.
+// Holding is the last one that the store knows: only its Owner can have issued id. If the worker ID
+// was retired ([Retire]), it stays so.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	from := lineTo(ctx, s)
 	d, err := getDoor(from)
@@ -138,7 +139,7 @@ const (
 	StateHeld  State = "held"  // by Owner, as long as it renews
 	StateDead  State = "dead"  // its holder no longer renews, and has not released it
 	StateFree  State = "free"  // released
-	StateSpent State = "spent" // never given out again
+	StateSpent State = "spent" // never given out again: used once, or retired
 	StateLost  State = "lost"  // its record was lost; unused until its holders' windows have ended
 )
 

@@ -26,8 +26,9 @@ layout. The directory is the one that package lease's file store uses, or
 		Args: cobra.NoArgs,
 	}
 	store := neededStore(c)
+	retire := c.Flags().Int("retire", holding.Unretired, holding.AboutRetire)
 	c.RunE = func(*cobra.Command, []string) error {
-		return failed(holding.WriteHolders(c.Context(), s.out, lease.File(store.dir), s.json))
+		return failed(holding.WriteHolders(c.Context(), s.out, lease.File(store.dir), *retire, s.json))
 	}
 	return c
 }

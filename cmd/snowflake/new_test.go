@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -228,6 +229,17 @@ func TestEmptyAndBrokenDirectories(t *testing.T) {
 		assert.Empty(t, out)
 		assert.Contains(t, errs, paths[0])
 	}
+}
+
+func TestWorkersRetiresAWorkerID(t *testing.T) {
+	dir := t.TempDir()
+	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "a", Reuse: lease.ReuseKeep, LocalCopy: t.TempDir()})
+	require.NoError(t, err)
+	require.NoError(t, l.Release(t.Context()))
+	assert.Contains(t, succeed(t, "workers", "--store", dir, "--retire", strconv.Itoa(l.Worker()), "--json"), `"state":"spent"`)
+	_, errs, status := runCLI("workers", "--store", dir, "--retire", strconv.Itoa(l.Worker()^1))
+	assert.Equal(t, exitFailure, status)
+	assert.Contains(t, errs, "nobody has it")
 }
 
 func TestWatermarkIsBelowTheNextID(t *testing.T) {

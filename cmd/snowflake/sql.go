@@ -124,7 +124,8 @@ func unheld(ctx context.Context, s *streams, store lease.Store, g sqltext.Genera
 		s.note("this store has never lent a worker ID: is it the right store?")
 	}
 	for _, h := range holders {
-		over := h.State == lease.StateSpent || h.State == lease.StateFree && h.Reuse == lease.ReuseAny
+		over := h.State == lease.StateSpent && h.Reuse != lease.ReuseKeep || // a directory that was retired may come back
+			h.State == lease.StateFree && h.Reuse == lease.ReuseAny
 		switch {
 		case h.Layout != g.Layout:
 			return fmt.Errorf("the leases have the layout %v, and not %v", h.Layout, g.Layout)

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -37,6 +39,14 @@ func TestGenerateRefusesAWorkerIDThatIsHeld(t *testing.T) {
 		require.Equal(t, exitFailure, status)
 		require.Contains(t, errs, says)
 	}
+	ago := snowflake.ClockFunc(func() time.Time { return time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC) })
+	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{First: 8, Count: 1, Owner: "web", Reuse: lease.ReuseKeep, LocalCopy: t.TempDir(), Clock: ago})
+	require.NoError(t, err)
+	require.NoError(t, l.Release(t.Context()))
+	require.NoError(t, lease.Retire(t.Context(), lease.File(dir), 8))
+	errs, status = generate("8")
+	require.Equal(t, exitFailure, status)
+	require.Contains(t, errs, "worker 8 is spent, and was held by web", "its directory may come back")
 	errs, status = generate("6")
 	require.Zero(t, status)
 	require.Equal(t, "snowflake: Keep worker 6 out of the leases' range: lease.Options{First: 7, Count: 1017} in every process.\n", errs)

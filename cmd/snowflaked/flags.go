@@ -126,7 +126,7 @@ const about = `snowflaked issues IDs to other processes, over HTTP and gRPC.
 usage:
   snowflaked [flags]
   snowflaked init [--store URL] [--layout NAME|SPEC]
-  snowflaked workers [--store URL] [--json]
+  snowflaked workers [--store URL] [--json] [--retire N]
   snowflaked whois [--store URL] [--json] ID...
   snowflaked audit [--store URL] [--json] [--database URL --query SQL | FILE...]
   snowflaked watermark [--store URL] [--json]

@@ -14,7 +14,7 @@ import (
 const aboutWorkers = `snowflaked workers lists the worker IDs of a store, one a line, below their layout.
 
 usage:
-  snowflaked workers [--store URL] [--json]
+  snowflaked workers [--store URL] [--json] [--retire N]
 
 ` + holding.About
 
@@ -39,16 +39,20 @@ usage:
 // askTime bounds the commands that read a store.
 const askTime = 30 * time.Second
 
-// ask runs a command that reads a store: it parses the flags, opens the store, and calls do.
-func ask(ctx context.Context, about string, args []string, getenv func(string) string, stdout io.Writer,
+// ask runs a command that reads a store: it parses the flags, fs and those of all such commands,
+// opens the store, and calls do.
+func ask(ctx context.Context, fs *pflag.FlagSet, about string, args []string, getenv func(string) string, stdout io.Writer,
 	do func(ctx context.Context, store lease.Store, asJSON bool, args []string) error) error {
-	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
 	url := storeFlag(fs, getenv)
 	asJSON := fs.Bool("json", false, "print JSON, for programs")
 	if err := parse(fs, about, args, getenv, stdout); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	limit := askTime
+	if f := fs.Lookup("retire"); f != nil && f.Value.String() != f.DefValue {
+		limit += lease.MaxWindow
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	store, closeStore, err := openURL(ctx, *url)
 	if err != nil {
@@ -57,6 +61,8 @@ func ask(ctx context.Context, about string, args []string, getenv func(string) s
 	defer closeStore()
 	return do(ctx, store, *asJSON, fs.Args())
 }
+
+func newFlags() *pflag.FlagSet { return pflag.NewFlagSet("snowflaked", pflag.ContinueOnError) }
 
 // noArgs returns an error if there are arguments besides flags.
 func noArgs(name string, args []string) error {
@@ -67,16 +73,18 @@ func noArgs(name string, args []string) error {
 }
 
 func workers(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
-	return ask(ctx, aboutWorkers, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
+	fs := newFlags()
+	retire := fs.Int("retire", holding.Unretired, holding.AboutRetire)
+	return ask(ctx, fs, aboutWorkers, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
 		if err := noArgs("workers", args); err != nil {
 			return err
 		}
-		return holding.WriteHolders(ctx, stdout, store, asJSON)
+		return holding.WriteHolders(ctx, stdout, store, *retire, asJSON)
 	})
 }
 
 func watermark(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
-	return ask(ctx, aboutWatermark, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
+	return ask(ctx, newFlags(), aboutWatermark, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
 		if err := noArgs("watermark", args); err != nil {
 			return err
 		}
@@ -85,7 +93,7 @@ func watermark(ctx context.Context, args []string, getenv func(string) string, s
 }
 
 func whois(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
-	return ask(ctx, aboutWhois, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
+	return ask(ctx, newFlags(), aboutWhois, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
 		if len(args) == 0 {
 			return refused("which ID? Write: snowflaked whois [--store URL] ID...")
 		}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -474,6 +475,32 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	assert.Equal(t, run(exitOK, "whois", "--json", id), run(exitOK, "whois", id, "--json"))
 	assert.Contains(t, run(exitOK, "workers", "--store", "file:"+t.TempDir()), "is it the right store?")
 	assert.Contains(t, run(exitUsage, "whois"), "which ID?")
+}
+
+// The record of a worker ID whose local copy was removed is not spent by itself.
+func TestWorkerIDWhoseLocalCopyIsGoneIsRetired(t *testing.T) {
+	dir, copied := t.TempDir(), t.TempDir()
+	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "a", Window: 2 * time.Second, Reuse: lease.ReuseKeep, LocalCopy: copied})
+	require.NoError(t, err)
+	defer l.Release(context.Background())
+	retire := func(worker int) (out string, status int) {
+		var all bytes.Buffer
+		status = command(t.Context(), []string{"workers", "--store", "file:" + dir, "--retire", strconv.Itoa(worker)}, func(string) string { return "" }, &all, &all)
+		return all.String(), status
+	}
+	worker := l.Worker()
+	for other, why := range map[int]string{worker: `it was renewed.* held by a @`, worker ^ 1: "nobody has it", -7: "nobody has it"} {
+		out, status := retire(other)
+		assert.Equal(t, exitFailure, status)
+		assert.Regexp(t, "worker "+strconv.Itoa(other)+" is not retired: "+why, out)
+	}
+	require.NoError(t, os.RemoveAll(filepath.Join(copied, "worker")))
+	require.Eventually(t, func() bool { return l.Worker() != worker }, time.Minute, 10*time.Millisecond)
+	for range 2 {
+		out, status := retire(worker)
+		assert.Equal(t, exitOK, status)
+		assert.Regexp(t, `(?m)^`+strconv.Itoa(worker)+` +spent .* "a @`, out)
+	}
 }
 
 func TestInvalidFlagsAreRefused(t *testing.T) {

@@ -22,7 +22,7 @@ const About = `  worker    the worker ID
   state     held: its holder renews it
             dead: not renewed for a window, so another process may take it
             free: its holder has released it
-            spent: it was used once, and will not be used again
+            spent: it was used once, or was retired, and will not be used again
             lost: its record was lost; it is used again minutes later
   until     IDs may have been issued up to this time, which advances while the
             worker ID is held; the next holder begins there
@@ -32,9 +32,23 @@ const About = `  worker    the worker ID
   owner     the name that it gave itself
 `
 
+// AboutRetire explains the flag --retire of the commands that write holders, beside Retire.
+const AboutRetire = "first retire the worker ID `N`, because the directory of its local copy is gone for\n" +
+	"good; this takes up to a window. HAZARD: if the directory comes back while the\n" +
+	"store is away, readers of the watermark may miss rows. -1: none"
+
+// Unretired is the default of --retire.
+const Unretired = -1
+
 // WriteHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some
-// records cannot be read, it lists the others and returns the error.
-func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, asJSON bool) error {
+// records cannot be read, it lists the others and returns the error. It first retires the worker ID
+// retire, unless that is Unretired.
+func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, retire int, asJSON bool) error {
+	if retire != Unretired {
+		if err := lease.Retire(ctx, s, retire); err != nil {
+			return err
+		}
+	}
 	holders, bad := lease.Holders(ctx, s)
 	switch {
 	case len(holders) == 0 && bad != nil:
