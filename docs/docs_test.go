@@ -68,7 +68,8 @@ func build(t *testing.T, page, program string) {
 	require.NoError(t, err)
 	assert.Empty(t, string(out), "%s: gofmt would change a program", page)
 	cmd := exec.Command("go", "vet", file)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOWORK=") // go.work has the modules that it imports
+	// go.work lists the modules that the program imports.
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOWORK=")
 	out, err = cmd.CombinedOutput()
 	assert.NoError(t, err, "%s: %s", page, out)
 }

@@ -158,7 +158,8 @@ func New(cfg aws.Config, table string, opts *Options) (*Store, error) {
 			t.Protocols = new(http.Protocols)
 			t.Protocols.SetHTTP1(true)
 		})
-		c.HTTPClient = idle.Renewing(func() idle.Client { return sdks.Freeze() }) // it hides its idle connections
+		// Without this, its idle connections could not be closed.
+		c.HTTPClient = idle.Renewing(func() idle.Client { return sdks.Freeze() })
 	})
 	return s, nil
 }
@@ -213,7 +214,8 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 	}
 	for pages := dynamodb.NewQueryPaginator(s.client, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
-		if isThrottled(err) && len(all) > 0 && ctx.Err() == nil { // a list that began anew would be throttled again
+		// If the list began again, it would be throttled again.
+		if isThrottled(err) && len(all) > 0 && ctx.Err() == nil {
 			select {
 			case <-time.After(throttlePause):
 			case <-ctx.Done():
@@ -271,7 +273,8 @@ func (s *Store) entry(i item) (lease.Entry, error) {
 	version, ok1 := get("version")
 	value, ok2 := get("value")
 	if !ok1 || !ok2 || version == "" {
-		content, _ := json.Marshal([]any{i["version"], i["value"]}) // it has only texts, numbers and the like, so there is no error
+		// There is no error, because the item has only texts, numbers and the like.
+		content, _ := json.Marshal([]any{i["version"], i["value"]})
 		return lease.Entry{Key: key, Version: fmt.Sprintf("%s%08x", unreadable, crc32.ChecksumIEEE(content))},
 			fmt.Errorf("dynamolease: %s: %w: the item has no version or no value of type S", s.place(key), lease.ErrBadRecord)
 	}

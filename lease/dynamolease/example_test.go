@@ -13,7 +13,8 @@ import (
 
 // Several fleets share a table.
 func ExampleNew() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // bounds Acquire only: the first start of a fleet takes three
+	// ctx bounds only Acquire. The first start of a fleet takes three minutes.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {

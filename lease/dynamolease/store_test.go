@@ -31,7 +31,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		return dynamolease.New(cfg, table, nil)
 	}, []servertest.Refusal{
 		{Status: 400, Code: "ResourceNotFoundException", Says: "make the table first"},
-		{Status: 400, Code: "AccessDeniedException", Final: true, Says: "dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query"},
+		{Status: 400, Code: "AccessDeniedException", Final: true,
+			Says: "dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query"},
 		{Status: 400, Code: "UnrecognizedClientException", Final: true, Says: "UnrecognizedClient"},
 		{Status: 400, Code: "ProvisionedThroughputExceededException", Away: true, Says: "Throughput"},
 		{Status: 400, Code: "ThrottlingException", Away: true, Says: "Throttling"},

@@ -35,14 +35,17 @@ func Config(endpoints ...string) clientv3.Config {
 		DialTimeout:          5 * time.Second,
 		DialKeepAliveTime:    10 * time.Second, // the shortest that gRPC takes
 		DialKeepAliveTimeout: 2 * time.Second,
-		MaxUnaryRetries:      8, // of a read; then its error says why, and lease.Acquire tries again
-		Logger:               zap.NewNop(),
+		// After 8 retries, the error of a read says why it failed, and lease.Acquire tries again.
+		MaxUnaryRetries: 8,
+		Logger:          zap.NewNop(),
 		DialOptions: []grpc.DialOption{
-			grpc.WithInitialWindowSize(1 << 20), // otherwise the client sends pings to find a good window
+			// Otherwise the client sends pings to find a good window.
+			grpc.WithInitialWindowSize(1 << 20),
 			grpc.WithInitialConnWindowSize(1 << 20),
 			grpc.WithChainUnaryInterceptor(tell),
 			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6,
+					Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 				MinConnectTimeout: time.Second,
 			}),
 		},

@@ -35,7 +35,10 @@ func startWithUsers(t *testing.T, n int) servertest.Cluster {
 	servertest.Must(root.RoleAdd(ctx, "root"))(t)
 	servertest.Must(root.UserAdd(ctx, "root", "secret"))(t)
 	servertest.Must(root.UserGrantRole(ctx, "root", "root"))(t)
-	for name, perm := range map[string]clientv3.PermissionType{"writer": clientv3.PermissionType(clientv3.PermReadWrite), "reader": clientv3.PermissionType(clientv3.PermRead)} {
+	for name, perm := range map[string]clientv3.PermissionType{
+		"writer": clientv3.PermissionType(clientv3.PermReadWrite),
+		"reader": clientv3.PermissionType(clientv3.PermRead),
+	} {
 		servertest.Must(root.RoleAdd(ctx, name))(t)
 		servertest.Must(root.RoleGrantPermission(ctx, name, "/snowflake/", clientv3.GetPrefixRangeEnd("/snowflake/"), perm))(t)
 		servertest.Must(root.UserAdd(ctx, name, "secret"))(t)
@@ -131,7 +134,8 @@ func missingRights(t *testing.T, addr string) {
 	for range 20 {
 		version = servertest.Put(t, s, "rights", version, "value").Version
 	}
-	assert.Less(t, logins.Load()-before, int64(10)) // on a busy machine the token may expire between two calls
+	// On a busy machine the token may expire between two calls.
+	assert.Less(t, logins.Load()-before, int64(10))
 	_, err = s.List(t.Context(), "")
 	assert.NoError(t, err)
 	reader := servertest.Must(login(t, addr, "reader", "secret"))(t)

@@ -98,7 +98,8 @@ func TestMain(m *testing.M) {
 func at(addr string) servertest.Server {
 	return servertest.Server{
 		Addr: addr,
-		Wipes: map[string]func(testing.TB, string){"Prefix": func(t testing.TB, space string) { // as etcdctl del does
+		// This is what "etcdctl del" does.
+		Wipes: map[string]func(testing.TB, string){"Prefix": func(t testing.TB, space string) {
 			servertest.Must(connect(t, addr).Delete(t.Context(), prefix(space), clientv3.WithPrefix()))(t)
 		}},
 		Garble: func(t testing.TB, space, key string) {
@@ -140,7 +141,8 @@ func TestCluster(t *testing.T) {
 	s.Window, s.NoLeader = window, rpctypes.ErrNoLeader
 	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
 	t.Run("FleetOutlivesTheLeaderAndTheMajority", func(t *testing.T) {
-		servertest.Outage(t, &s, s.Addr, slices.Concat(servertest.LosesLeader(&s, members, leads(t)), servertest.LosesMajority(&s, members, leads(t)))...)
+		servertest.Outage(t, &s, s.Addr,
+			slices.Concat(servertest.LosesLeader(&s, members, leads(t)), servertest.LosesMajority(&s, members, leads(t)))...)
 	})
 }
 

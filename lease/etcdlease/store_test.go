@@ -130,14 +130,16 @@ func TestErrorNamesFullDiskQuota(t *testing.T) {
 // client has no server.
 func dialing(t *testing.T, dial func(addr string) (net.Conn, error), endpoints ...string) *clientv3.Client {
 	c := etcdlease.Config(endpoints...)
-	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(func(_ context.Context, addr string) (net.Conn, error) { return dial(addr) }))
+	c.DialOptions = append(c.DialOptions,
+		grpc.WithContextDialer(func(_ context.Context, addr string) (net.Conn, error) { return dial(addr) }))
 	return servertest.Must(clientv3.New(c))(t)
 }
 
 // The client tries to connect again within 1.5 s, even after a long outage.
 func TestClientReconnectsSoonAfterALongOutage(t *testing.T) {
 	t.Parallel()
-	outage := depth.Of(10*time.Minute, time.Hour) // without Config, the client waits for over 1.5 s after a few tries
+	// Without Config, the client waits for over 1.5 s after a few tries.
+	outage := depth.Of(10*time.Minute, time.Hour)
 	synctest.Test(t, func(t *testing.T) {
 		var tries []time.Time
 		client := dialing(t, func(string) (net.Conn, error) {

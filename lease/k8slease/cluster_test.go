@@ -230,7 +230,8 @@ func inTheWay(t *testing.T, c *cluster) {
 	_, getErr := s.Get(t.Context(), "worker/7")
 	_, putErr := s.Put(t.Context(), "worker/7", "", nil)
 	for _, err := range []error{getErr, putErr, s.Delete(t.Context(), "worker/7", "no-version")} {
-		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not made by this package", "delete it. Change Options.Prefix only while no process has a worker ID")
+		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not made by this package",
+			"delete it. Change Options.Prefix only while no process has a worker ID")
 	}
 	workers, err := s.List(t.Context(), "worker/")
 	require.NoError(t, err)
@@ -416,7 +417,8 @@ func listExpires(t *testing.T, c *cluster) {
 		query := req.URL.Query()
 		if query.Has("limit") {
 			query.Set("limit", "2")
-			query.Set("labelSelector", "snowflake-ids/store="+space) // without the other tests' objects, which make more pages
+			// The objects of other tests would make more pages.
+			query.Set("labelSelector", "snowflake-ids/store="+space)
 		}
 		req = req.Clone(req.Context())
 		req.URL.RawQuery = query.Encode()
@@ -476,7 +478,10 @@ func TestServerThatFails(t *testing.T) {
 	s := nobody.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
 		return servertest.Answer(req, code, http.Header{"Content-Type": {"text/plain"}}, "etcdserver: no leader"), nil
 	})
-	for _, code = range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
+	for _, code = range []int{
+		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+	} {
 		_, err := s.Get(t.Context(), "key")
 		refused(t, err, lease.ErrAway, "lease default/any")
 		_, err = s.Put(t.Context(), "key", "version", nil)

@@ -23,7 +23,8 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // bounds Acquire only: the first start of a fleet takes three
+	// ctx bounds only Acquire. The first start of a fleet takes three minutes.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	l, err := lease.Acquire(ctx, store, nil)
 	if err != nil {

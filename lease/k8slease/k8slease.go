@@ -204,7 +204,9 @@ func New(config *rest.Config, opts *Options) (*Store, error) {
 	case !goodPrefix.MatchString(o.Prefix) || len(o.Prefix) > 40:
 		return nil, invalid("Prefix %q is not 1 to 40 lower-case letters, digits and single hyphens, with a letter first and no hyphen last", o.Prefix)
 	}
-	scheme := runtime.NewScheme() // of one group: client-go's typed clients have all groups, and make a program three times as large
+	// The scheme has only one group. client-go's typed clients have all groups, which makes a
+	// program three times as large.
+	scheme := runtime.NewScheme()
 	if err := coordination.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("k8slease: %w", err)
 	}
@@ -318,7 +320,8 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 		return nil, err
 	}
 	var options meta.ListOptions
-	if strings.Contains(prefix, "/") { // an object without labels counts: somebody may have removed them
+	// An object without labels counts, too: somebody may have removed them.
+	if strings.Contains(prefix, "/") {
 		others := slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == kind(prefix) })
 		options.LabelSelector = kindLabel + " notin (" + strings.Join(others, ",") + ")"
 	}
@@ -359,10 +362,12 @@ func (s *Store) entry(o *coordination.Lease) (lease.Entry, error) {
 		return e, nil
 	case o.Labels[storeLabel] == s.prefix:
 		e.Version = unreadable + string(o.UID) + "/" + o.ResourceVersion
-		return e, fmt.Errorf("k8slease: %w: somebody removed the annotation %s of %s", lease.ErrBadRecord, versionAnnotation, s.place(o.Name))
+		return e, fmt.Errorf("k8slease: %w: somebody removed the annotation %s of %s", lease.ErrBadRecord,
+			versionAnnotation, s.place(o.Name))
 	}
 	return e, fmt.Errorf("k8slease: %w: %s was not made by this package, or somebody removed its annotation %s and its label %s: "+
-		"delete it. Change Options.Prefix only while no process has a worker ID: otherwise IDs may repeat", lease.ErrBadRecord, s.place(o.Name), versionAnnotation, storeLabel)
+		"delete it. Change Options.Prefix only while no process has a worker ID: otherwise IDs may repeat",
+		lease.ErrBadRecord, s.place(o.Name), versionAnnotation, storeLabel)
 }
 
 // Put stores value if the entry's version still is old.
@@ -504,8 +509,10 @@ func (s *Store) explain(name string, err error) error {
 		passes = false // package lease knows it
 	default:
 		passes = errors.As(err, &status) && (status.Status().Code >= 500 || status.Status().Code == http.StatusTooManyRequests) ||
-			strings.Contains(err.Error(), "http: server closed idle connection") || // net/http does not export it
-			strings.Contains(err.Error(), "remote error: tls: ") // the API server does not accept the client's certificate
+			// net/http does not export this error.
+			strings.Contains(err.Error(), "http: server closed idle connection") ||
+			// The API server does not accept the client's certificate.
+			strings.Contains(err.Error(), "remote error: tls: ")
 	}
 	if passes {
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)

@@ -26,8 +26,9 @@ const window = 2 * time.Second
 // config returns the config of a client with a token.
 func config(addr, token string) *rest.Config {
 	c := &rest.Config{Host: "https://" + addr, BearerToken: token}
-	c.Insecure = true                    // the server made its certificate itself
-	c.Dial = (&net.Dialer{}).DialContext // otherwise client-go would share connections, which each process has to itself
+	c.Insecure = true // the server made its certificate itself
+	// Otherwise client-go would share connections, but each process has its own.
+	c.Dial = (&net.Dialer{}).DialContext
 	return c
 }
 
@@ -74,7 +75,8 @@ func suite(c *cluster) *servertest.Server {
 			servertest.Do(t, c.Ask(kubetest.Token, "DELETE", leases("default")+"?labelSelector=snowflake-ids/store="+space, nil, nil))
 		}},
 		Garble: func(t testing.TB, space, key string) {
-			c.change(t, space+"--"+strings.ReplaceAll(key, "/", "--"), func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
+			c.change(t, space+"--"+strings.ReplaceAll(key, "/", "--"),
+				func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
 		},
 	}
 }

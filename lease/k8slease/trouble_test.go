@@ -57,7 +57,8 @@ func namespaceEnds(t *testing.T, c *cluster) {
 	const namespace = "ends"
 	c.Namespace(t, namespace)
 	var object meta.PartialObjectMetadata
-	servertest.Do(t, c.Ask(kubetest.Token, "DELETE", "/api/v1/namespaces/"+namespace, nil, &object)) // nobody finishes that here
+	// No controller completes the deletion here.
+	servertest.Do(t, c.Ask(kubetest.Token, "DELETE", "/api/v1/namespaces/"+namespace, nil, &object))
 	s := open(t, c.Addr, &k8slease.Options{Namespace: namespace})
 	servertest.Await(t, func() error { // until the server has noticed it
 		_, err := s.Put(t.Context(), "key/"+servertest.NewSpace(), "", nil)

@@ -52,7 +52,8 @@ func TestCluster(t *testing.T) {
 	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
 	if depth.Full() { // a leader that is gone costs an election, which takes NATS 4 to 9 s
 		t.Run("FleetOutlivesTheLeaderAndTheMajority", func(t *testing.T) {
-			servertest.Outage(t, &s, s.Addr, slices.Concat(servertest.LosesLeader(&s, c.Cluster, leads), servertest.LosesMajority(&s, c.Cluster, leads))...)
+			servertest.Outage(t, &s, s.Addr,
+				slices.Concat(servertest.LosesLeader(&s, c.Cluster, leads), servertest.LosesMajority(&s, c.Cluster, leads))...)
 		})
 	}
 	t.Run("ServerThatIsAloneDoesNotAnswer", func(t *testing.T) {
@@ -98,7 +99,8 @@ func lagging(t *testing.T, c cluster) {
 	})
 	for i := range 50 {
 		got, all := lease.Entry{}, []lease.Entry(nil)
-		servertest.Await(t, func() (err error) { // while the held replica asks for an election, there may be no answer
+		// While the held replica asks for an election, there may be no answer.
+		servertest.Await(t, func() (err error) {
 			if got, err = s.Get(t.Context(), "folder/key"); err == nil {
 				all, err = s.List(t.Context(), "folder/")
 			}
@@ -121,7 +123,8 @@ func TestAnswerThatLostAPartIsNotBelieved(t *testing.T) {
 		if asked.Add(1) == 1 {
 			return
 		}
-		_ = conn.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {"204"}, jetstream.LastSequenceHeader: {"7"}, "Nats-Num-Pending": {"0"}}})
+		_ = conn.PublishMsg(&nats.Msg{Subject: m.Reply,
+			Header: nats.Header{"Status": {"204"}, jetstream.LastSequenceHeader: {"7"}, "Nats-Num-Pending": {"0"}}})
 	}))(t)
 	servertest.Do(t, conn.Flush())
 	s := servertest.Client(t, addr, servertest.NewSpace())

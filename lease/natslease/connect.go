@@ -31,7 +31,8 @@ func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.PingInterval(4 * time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // otherwise it writes to standard error
+		// By default the client writes to standard error.
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 		nats.SetCustomDialer(new(dialer)),
 	}, opts...)...)
 }

@@ -139,7 +139,8 @@ func New(conn *nats.Conn, opts *Options) (*Store, error) {
 		o.Bucket = "snowflake"
 	}
 	if !goodBucket.MatchString(o.Bucket) {
-		return nil, fmt.Errorf("natslease: %w: the bucket %q is not 1 to 100 letters, digits, '-' and '_'", lease.ErrInvalidOptions, o.Bucket)
+		return nil, fmt.Errorf("natslease: %w: the bucket %q is not 1 to 100 letters, digits, '-' and '_'",
+			lease.ErrInvalidOptions, o.Bucket)
 	}
 	if o.Replicas < 0 || o.Replicas > 5 {
 		return nil, fmt.Errorf("natslease: %w: %d replicas, not 0 to 5", lease.ErrInvalidOptions, o.Replicas)
@@ -189,7 +190,8 @@ const page = 250
 // List returns the entries whose keys begin with prefix.
 func (s *Store) List(ctx context.Context, prefix string) (entries []lease.Entry, err error) {
 	folder := keys.Replace(prefix[:strings.LastIndexByte(prefix, '/')+1])
-	if strings.Contains("/"+prefix, "//") { // then there are no such keys, and NATS would refuse the folder
+	// There are no keys with an empty part, and NATS would refuse the folder.
+	if strings.Contains("/"+prefix, "//") {
 		folder = ""
 	}
 	err = s.do(ctx, prefix, listTime, func(ctx context.Context, kv jetstream.KeyValue) error {
@@ -378,7 +380,8 @@ func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(
 		switch {
 		case !over && (passes(err) || errors.Is(err, jetstream.ErrNoStreamResponse)):
 			refusal = err
-		case over || !errors.Is(err, context.DeadlineExceeded): // if ctx is not over, this is the limit of soon or page
+		case over || !errors.Is(err, context.DeadlineExceeded):
+			// If ctx is not over, the deadline is that of soon or page.
 			return s.explain(ctx, key, err)
 		}
 		s.found.Store(nil)
@@ -519,7 +522,8 @@ func (s *Store) explain(ctx context.Context, key string, err error) error {
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
 	case errors.Is(context.Cause(ctx), errBroken), errors.Is(context.Cause(ctx), errNoAnswer):
 		err = fmt.Errorf("%w: %w", lease.ErrAway, context.Cause(ctx))
-	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders),
+		errors.Is(err, jetstream.ErrJetStreamNotEnabled),
 		errors.As(err, &api) && (api.Code >= 500 || slices.Contains(noSpace, api.ErrorCode)):
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
 	}

@@ -46,10 +46,13 @@ func start(t testing.TB, n int, config ...string) cluster {
 		for _, other := range all[:n-1] {
 			routes = append(routes, "nats://"+other.Peers[0])
 		}
-		if routes = append(routes, "nats://"+c.link.Addr()); m == last { // it connects to itself only
+		// The last one connects only to itself.
+		if routes = append(routes, "nats://"+c.link.Addr()); m == last {
 			routes = []string{"nats://" + m.Peers[0]}
 		}
-		if m != last { // if all started at once, their first election would fail now and then, and the next takes 4 to 9 s
+		// If all started at once, their first election would fail now and then, and the next one
+		// takes 4 to 9 s.
+		if m != last {
 			servertest.Await(t, func() error {
 				conn, err := net.Dial("tcp", last.Peers[0])
 				if err == nil {
@@ -58,7 +61,8 @@ func start(t testing.TB, n int, config ...string) cluster {
 				return err
 			})
 		}
-		lines := append([]string{"server_name: " + m.Name, "listen: " + m.Addr, "jetstream: {store_dir: " + m.Dir + ", max_file: 10G}"}, config...)
+		lines := append([]string{"server_name: " + m.Name, "listen: " + m.Addr,
+			"jetstream: {store_dir: " + m.Dir + ", max_file: 10G}"}, config...)
 		if n > 1 {
 			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: '%s', advertise: '127.0.0.1:1', routes: [%s]}", m.Peers[0], strings.Join(routes, ", ")))
 		}

@@ -54,7 +54,8 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 	}{
 		"nothing":       {func(*jetstream.StreamConfig) {}, nil, ""},
 		"its revisions": {func(c *jetstream.StreamConfig) { c.FirstSeq = 0 }, lease.ErrInvalidOptions, "IDs may repeat"},
-		"memory":        {func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, lease.ErrInvalidOptions, "IDs may repeat"},
+		"memory": {func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+			lease.ErrInvalidOptions, "IDs may repeat"},
 		"an age":        {func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, lease.ErrAway, "max_age is 1h0m0s, not 0s"},
 		"a size":        {func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, lease.ErrAway, "max_bytes is 1048576, not -1"},
 		"a number":      {func(c *jetstream.StreamConfig) { c.MaxMsgs = 100 }, lease.ErrAway, "max_msgs is 100, not -1"},
@@ -103,7 +104,8 @@ func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 		s := servertest.Client(t, addr, space)
 		servertest.Await(t, func() error {
 			_, err := s.Get(t.Context(), "key")
-			if err != nil && !errors.Is(err, context.DeadlineExceeded) { // a busy machine may need longer than the store asks again
+			// A busy machine may take longer than the store keeps asking.
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("store %d: %v", i, err)
 			}
 			return err
@@ -118,9 +120,11 @@ func TestSlowServerIsAwaited(t *testing.T) {
 	proxy := servertest.NewProxy(t, shared(t))
 	conn := connect(t, proxy.Addr())
 	servertest.Do(t, conn.Flush())
-	proxy.Delay(depth.Of[time.Duration](60, 300) * time.Millisecond) // a round trip is 0.12 s of 1 s, or 0.6 s of 5 s
+	// A round trip takes 0.12 s of 1 s, or 0.6 s of 5 s.
+	proxy.Delay(depth.Of[time.Duration](60, 300) * time.Millisecond)
 	s := opened(t, conn, servertest.NewSpace())
-	servertest.Await(t, func() error { // the first call makes the bucket; a busy machine may need a second one
+	// The first call makes the bucket. A busy machine may need a second call.
+	servertest.Await(t, func() error {
 		_, err := s.Get(t.Context(), "key")
 		return err
 	})
@@ -209,7 +213,8 @@ func TestRightsThatAreEnough(t *testing.T) {
 		says           error
 	}{{"reader", "secret", nats.ErrPermissionViolation}, {"least", "wrong", nats.ErrAuthorization}} {
 		refused := opened(t, connect(t, addr, nats.UserInfo(test.user, test.password)), "")
-		servertest.Await(t, func() error { // a busy machine may need longer than a window to be refused
+		// On a busy machine it may take longer than a window to be refused.
+		servertest.Await(t, func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), window)
 			defer cancel()
 			if _, err := refused.Get(ctx, "folder/key"); !errors.Is(err, test.says) {

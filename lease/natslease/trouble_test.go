@@ -18,12 +18,14 @@ import (
 func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	files := servertest.NewAuthority(t, "")
-	m := start(t, 1, "jetstream: {store_dir: STORE, max_file: 8M}", fmt.Sprintf("tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true}",
-		files.File("server.pem"), files.File("server.key"), files.File("server-ca.pem"))).Cluster[0]
+	m := start(t, 1, "jetstream: {store_dir: STORE, max_file: 8M}",
+		fmt.Sprintf("tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true}",
+			files.File("server.pem"), files.File("server.key"), files.File("server-ca.pem"))).Cluster[0]
 	host := servertest.NewHost(t, m.Addr)
 	s := at(m.Addr)
 	s.Window = 3 * window
-	certificates := []nats.Option{nats.RootCAs(files.File("client-ca.pem")), nats.ClientCert(files.File("client.pem"), files.File("client.key"))}
+	certificates := []nats.Option{nats.RootCAs(files.File("client-ca.pem")),
+		nats.ClientCert(files.File("client.pem"), files.File("client.key"))}
 	s.Open = func(addr, space string) (lease.Store, func() error, error) {
 		conn, err := natslease.Connect(addr, certificates...)
 		if err != nil {

@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 // opener opens a store as a process of a fleet does.
 func opener(replicas int) servertest.Opener {
 	return func(addr, space string) (lease.Store, func() error, error) {
-		client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute}) // the machine may be slow
+		// The machine may be slow.
+		client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
 		store, err := New(client, &Options{Prefix: space + ":", Replicas: replicas})
 		return store, client.Close, err
 	}
@@ -43,7 +44,8 @@ func suite(s *redistest.Server, replicas int) *servertest.Server {
 		}},
 		Garble: func(t testing.TB, space, entry string) {
 			c, key := s.Client(t), space+":leases"
-			servertest.Do(t, c.ZRemRangeByLex(t.Context(), key, "["+entry+" ", "("+entry+"!").Err(), c.ZAdd(t.Context(), key, redis.Z{Member: entry + " cut"}).Err())
+			servertest.Do(t, c.ZRemRangeByLex(t.Context(), key, "["+entry+" ", "("+entry+"!").Err(),
+				c.ZAdd(t.Context(), key, redis.Z{Member: entry + " cut"}).Err())
 		},
 	}
 }

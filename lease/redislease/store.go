@@ -164,7 +164,8 @@ func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
 
 // List implements [lease.Store].
 func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
-	members, _, err := s.read(ctx, "["+prefix, "("+prefix+"~") // all characters of keys are before '~'
+	// All characters of keys sort before '~'.
+	members, _, err := s.read(ctx, "["+prefix, "("+prefix+"~")
 	var entries []lease.Entry
 	for i, n := 0, 0; i < len(members); i += n {
 		key, _, _ := strings.Cut(members[i], " ")

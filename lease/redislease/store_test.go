@@ -73,7 +73,8 @@ func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease
 func refuses(t *testing.T, store lease.Store, want error, words ...string) {
 	t.Helper()
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // if the store is away, Acquire asks again
+	// If the store is away, Acquire keeps asking.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := lease.Acquire(ctx, store, &lease.Options{NewStore: true, Logger: slog.New(slog.DiscardHandler)})
 	require.Error(t, err)
@@ -91,7 +92,8 @@ func TestForeignDataIsRefused(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	store := opened(t, client, nil)
-	for _, member := range []string{"worker/7", "worker/7 ", "worker/7 v", "worker/7 v 1", "worker/7 v x value", "worker/7 v 1.5 value", "worker/7  1 value",
+	for _, member := range []string{"worker/7", "worker/7 ", "worker/7 v", "worker/7 v 1",
+		"worker/7 v x value", "worker/7 v 1.5 value", "worker/7  1 value",
 		"worker/7 v -1 value", "worker/7 v +1 value", "worker/7 v\t1 1 value", "worker/7 v\v1 1 value", "worker/7 v 99999999999999999999 value"} {
 		client.Del(t.Context(), leasesKey)
 		client.ZAdd(t.Context(), leasesKey, redis.Z{Member: member})
@@ -255,7 +257,8 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	replica.Pause()
 	require.ErrorIs(t, late(store, version), ErrReplicas)
 	require.ErrorIs(t, late(store, before), lease.ErrConflict)
-	other := opened(t, master.Client(t), &Options{Replicas: 1}) // its connection has written nothing
+	// The connection of this store has written nothing.
+	other := opened(t, master.Client(t), &Options{Replicas: 1})
 	two := opened(t, client, &Options{Replicas: 2})
 	var reads sync.WaitGroup
 	reads.Go(func() { assert.ErrorIs(t, get(other), ErrReplicas, "an entry that no replica acknowledged is read") })
@@ -342,7 +345,8 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	master := redistest.Start(t)
 	link := servertest.NewProxy(t, master.Addr)
 	replica := redistest.StartReplica(t, master, link.Addr())
-	var now, late atomic.Value // the master's address, as Sentinel would report it to different clients
+	// The master's address, as Sentinel would report it to two clients.
+	var now, late atomic.Value
 	now.Store(master.Addr)
 	late.Store(master.Addr)
 	open := func(now *atomic.Value) lease.Store {
@@ -461,7 +465,8 @@ func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 	const idle = 20
 	server := redistest.Start(t)
 	proxy := servertest.NewProxy(t, server.Addr)
-	client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true, PoolSize: idle, ReadTimeout: time.Minute})
+	client := redistest.NewClient(t,
+		&redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true, PoolSize: idle, ReadTimeout: time.Minute})
 	fill := func() {
 		var conns []*redis.Conn
 		for range idle {

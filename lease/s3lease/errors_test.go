@@ -33,7 +33,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		return s3lease.New(faked(f), "workers", &s3lease.Options{PathStyle: true})
 	}, []servertest.Refusal{
 		{Status: 404, Code: "NoSuchBucket", Says: "make the bucket first"},
-		{Status: 403, Code: "AccessDenied", Final: true, Says: "s3:GetObject and s3:PutObject on s3://workers/snowflake/*, and s3:ListBucket"},
+		{Status: 403, Code: "AccessDenied", Final: true,
+			Says: "s3:GetObject and s3:PutObject on s3://workers/snowflake/*, and s3:ListBucket"},
 		{Status: 403, Code: "SignatureDoesNotMatch", Final: true, Says: "SignatureDoesNotMatch"},
 		{Status: 501, Code: "NotImplemented", Says: "NotImplemented"},
 		{Status: 409, Code: "ConditionalRequestConflict", Away: true, Says: "ConditionalRequestConflict"},
@@ -70,9 +71,11 @@ func TestListHasSeveralPages(t *testing.T) {
 		if req.URL.Query().Get("list-type") == "" {
 			return servertest.Answer(req, 200, http.Header{"Etag": {`"etag"`}}, rand.Text()+" value"), nil
 		}
-		page, _ := strconv.Atoi(req.URL.Query().Get("continuation-token")) // the first page has none
-		return servertest.Answer(req, 200, nil, fmt.Sprintf("<ListBucketResult><IsTruncated>%t</IsTruncated><NextContinuationToken>%d</NextContinuationToken>"+
-			"<Contents><Key>snowflake/key/%d</Key><Size>32</Size></Contents></ListBucketResult>", page+1 < pages, page+1, page)), nil
+		// The request for the first page has no token, so page is 0.
+		page, _ := strconv.Atoi(req.URL.Query().Get("continuation-token"))
+		return servertest.Answer(req, 200, nil,
+			fmt.Sprintf("<ListBucketResult><IsTruncated>%t</IsTruncated><NextContinuationToken>%d</NextContinuationToken>"+
+				"<Contents><Key>snowflake/key/%d</Key><Size>32</Size></Contents></ListBucketResult>", page+1 < pages, page+1, page)), nil
 	}), "workers", &s3lease.Options{PathStyle: true}))(t)
 	assert.Len(t, servertest.Must(s.List(t.Context(), "key/"))(t), pages)
 }

@@ -15,7 +15,8 @@ import (
 
 // A bucket of Cloudflare R2.
 func ExampleNew() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // bounds Acquire only: the first start of a fleet takes three
+	// ctx bounds only Acquire. The first start of a fleet takes three minutes.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion("auto"))
 	if err != nil {

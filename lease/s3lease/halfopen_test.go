@@ -23,7 +23,8 @@ func TestIdleConnectionsThatAreHalfOpenAreClosed(t *testing.T) {
 	for i := range 64 {
 		servertest.Put(t, store, fmt.Sprint("worker/", i), "", "value")
 	}
-	servertest.Must(store.List(t.Context(), "worker/"))(t) // it reads some at once, so that several connections are idle
+	// It reads several objects at once, so that several connections are idle.
+	servertest.Must(store.List(t.Context(), "worker/"))(t)
 	proxy.Swallow()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

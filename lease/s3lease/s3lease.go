@@ -182,7 +182,8 @@ func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 	client := s3.NewFromConfig(cfg, func(c *s3.Options) {
 		c.UsePathStyle = o.PathStyle
 		c.Retryer = aws.NopRetryer{}
-		c.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired // other services do not know the new ones
+		// Other services do not know the new checksums.
+		c.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		sdks, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
 		if cfg.HTTPClient == nil {
@@ -196,9 +197,11 @@ func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 			t.Protocols = new(http.Protocols)
 			t.Protocols.SetHTTP1(true)
 		})
-		c.HTTPClient = idle.Renewing(func() idle.Client { return sdks.Freeze() }) // it hides its idle connections
+		// Without this, its idle connections could not be closed.
+		c.HTTPClient = idle.Renewing(func() idle.Client { return sdks.Freeze() })
 	})
-	return &Store{client: client, bucket: bucket, prefix: strings.TrimSuffix(o.Prefix, "/") + "/", conditionalDelete: o.ConditionalDelete}, nil
+	return &Store{client: client, bucket: bucket, prefix: strings.TrimSuffix(o.Prefix, "/") + "/",
+		conditionalDelete: o.ConditionalDelete}, nil
 }
 
 // DefaultWindow returns the constant of that name.
@@ -262,7 +265,8 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 		}
 		for _, o := range page.Contents {
 			key := strings.TrimPrefix(aws.ToString(o.Key), s.prefix)
-			if aws.ToInt64(o.Size) != int64(nonceLen) && !strings.Contains("/"+key, "/.") { // no key; versitygw has such names for a moment
+			// Versitygw lists names that begin with a dot for a moment. They are no keys.
+			if aws.ToInt64(o.Size) != int64(nonceLen) && !strings.Contains("/"+key, "/.") {
 				keys = append(keys, key)
 			}
 		}
@@ -300,7 +304,8 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	if e.Version, err = s.put(ctx, key, old, body); old == "" && errors.Is(err, lease.ErrConflict) {
 		is, deleted, readErr := s.get(ctx, key)
 		switch {
-		case readErr != nil && is.Version == "": // else it is a conflict with an entry that cannot be read
+		case readErr != nil && is.Version == "":
+			// If there is a version, it is a conflict with an entry that cannot be read.
 			err = readErr
 		case deleted != "":
 			e.Version, err = s.put(ctx, key, deleted, body)
@@ -394,8 +399,9 @@ func (s *Store) explain(key string, err error) error {
 		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch":
 		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
-	case "ConditionalRequestConflict", "OperationAborted", // another request for the object is under way
-		"RequestTimeout": // 400: the request came too slowly. Nothing was stored
+	case "ConditionalRequestConflict", "OperationAborted", "RequestTimeout":
+		// Another request for the object is under way, or this request came too slowly (400).
+		// Nothing was stored.
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
 	default:
 		if errors.As(err, &answer) {

@@ -81,7 +81,8 @@ func (s *service) suite() *servertest.Server {
 		Process: s.Process, Addr: s.addr, Fleet: s3lease.DefaultWindow,
 		Wipes: map[string]func(testing.TB, string){"Remove": s.wipe},
 		Garble: func(t testing.TB, space, key string) {
-			in := &s3.PutObjectInput{Bucket: aws.String(bucket), Key: aws.String(space + "/" + key), Body: strings.NewReader(`{"worker": 1, "tok`)}
+			in := &s3.PutObjectInput{Bucket: aws.String(bucket), Key: aws.String(space + "/" + key),
+				Body: strings.NewReader(`{"worker": 1, "tok`)}
 			servertest.Must(s.client().PutObject(context.WithoutCancel(t.Context()), in))(t)
 		},
 	}

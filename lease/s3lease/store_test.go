@@ -24,12 +24,13 @@ func through(t *testing.T, s *service, prefix string, change func(*smithyhttp.Re
 	t.Helper()
 	cfg := configOf(s.addr)
 	cfg.APIOptions = append(cfg.APIOptions, func(stack *middleware.Stack) error {
-		return stack.Build.Add(middleware.BuildMiddlewareFunc("change", func(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (
-			middleware.BuildOutput, middleware.Metadata, error,
-		) {
-			change(in.Request.(*smithyhttp.Request))
-			return next.HandleBuild(ctx, in)
-		}), middleware.After)
+		return stack.Build.Add(middleware.BuildMiddlewareFunc("change",
+			func(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (
+				middleware.BuildOutput, middleware.Metadata, error,
+			) {
+				change(in.Request.(*smithyhttp.Request))
+				return next.HandleBuild(ctx, in)
+			}), middleware.After)
 	})
 	return servertest.Must(s3lease.New(cfg, bucket, in(prefix)))(t)
 }

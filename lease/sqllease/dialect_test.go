@@ -51,7 +51,8 @@ func TestErrorsOfDriversAreClassified(t *testing.T) {
 		{mysqlError(1040, "08004"), false, false, true},
 		{mysqlError(1290, "HY000"), false, false, true},
 	} {
-		assert.Equal(t, []bool{test.noTable, test.busy, test.away}, []bool{isNoTable(test.err), isBusy(test.err), isAway(test.err)}, "%v", test.err)
+		assert.Equal(t, []bool{test.noTable, test.busy, test.away},
+			[]bool{isNoTable(test.err), isBusy(test.err), isAway(test.err)}, "%v", test.err)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 
 // A worker ID from a table that the fleet shares.
 func ExampleNew() {
-	db, err := sql.Open("pgx", "postgres://app:secret@db.internal/app") // github.com/jackc/pgx/v5/stdlib
+	// The driver is github.com/jackc/pgx/v5/stdlib.
+	db, err := sql.Open("pgx", "postgres://app:secret@db.internal/app")
 	if err != nil {
 		fmt.Println(err)
 		return

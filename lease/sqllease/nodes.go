@@ -40,7 +40,7 @@ type Nodes struct{ table }
 // Node describes a process, for people. The database does not use it.
 type Node struct {
 	Host string // at most 64 characters in Baidu's own table, 255 in a table made by Create
-	Port string // a port, a container's ID, or another text that tells the processes of a host apart
+	Port string // a port, a container's ID, or another text that is unique on the host
 	Type NodeType
 
 	// LaunchDate is the day of the start, in its own location. Zero: today.

@@ -25,7 +25,8 @@ func dropSilent(db *sql.DB) {
 	defer dropping.Delete(db)
 	ctx, cancel := context.WithTimeout(context.Background(), silence)
 	defer cancel()
-	conns := make([]*sql.Conn, max(1, db.Stats().Idle)) // if none is idle, it connects, with more time than a short window leaves
+	// If no connection is idle, it makes one, for which a short window may leave too little time.
+	conns := make([]*sql.Conn, max(1, db.Stats().Idle))
 	var pinged sync.WaitGroup
 	for i := range conns {
 		pinged.Add(1)

@@ -95,7 +95,8 @@ func TestEtcdIsStore(t *testing.T) {
 	}}, answers(url))
 	isStore(t, url)
 
-	plain := answers(fmt.Sprintf("etcds://127.0.0.1:%d", port)) // no authority knows the certificate
+	// No authority has signed the certificate.
+	plain := answers(fmt.Sprintf("etcds://127.0.0.1:%d", port))
 	require.Error(t, plain())
 }
 
@@ -131,7 +132,8 @@ func TestNATSIsStore(t *testing.T) {
 	url := fmt.Sprintf("natss://app:p%%40s%%2F%%3Fs@127.0.0.1:%d,localhost:%d?bucket=orders&replicas=1&ca=%s", port, port, cert)
 	servertest.Start(t, servertest.Command{Path: installed.Need(t, installed.NATSServer), Args: []string{"-c", config}}, answers(url))
 	isStore(t, url)
-	require.Error(t, answers(fmt.Sprintf("natss://app:p%%40s%%2F%%3Fs@127.0.0.1:%d", port))()) // no authority knows the certificate
+	// No authority has signed the certificate.
+	require.Error(t, answers(fmt.Sprintf("natss://app:p%%40s%%2F%%3Fs@127.0.0.1:%d", port))())
 	err := answers(fmt.Sprintf("natss://app:wrong-secret@127.0.0.1:%d?ca=%s", port, cert))()
 	require.ErrorContains(t, err, "Authorization Violation")
 	require.NotContains(t, err.Error(), "wrong-secret")

@@ -47,12 +47,14 @@ func TestEtcdsRereadsCertificates(t *testing.T) {
 	client := fmt.Sprint("https://127.0.0.1:", port)
 	p := servertest.Start(t, servertest.Command{Path: servertest.Program(t, "etcd-server", "etcd"), Args: []string{
 		"--name", "m", "--data-dir", filepath.Join(t.TempDir(), "m"),
-		"--cert-file", a.File("server.pem"), "--key-file", a.File("server.key"), "--client-cert-auth", "--trusted-ca-file", a.File("server-ca.pem"),
+		"--cert-file", a.File("server.pem"), "--key-file", a.File("server.key"), "--client-cert-auth",
+		"--trusted-ca-file", a.File("server-ca.pem"),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "m=" + peer,
 		"--logger", "zap", "--log-level", "error",
 	}}, listens(port))
-	suffer(t, p, fmt.Sprintf("etcds://127.0.0.1:%d?prefix=/%%s&ca=%s&cert=%s&key=%s", port, a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key")),
+	suffer(t, p, fmt.Sprintf("etcds://127.0.0.1:%d?prefix=/%%s&ca=%s&cert=%s&key=%s", port,
+		a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key")),
 		servertest.CertificatesAreRenewed(a, p))
 }
 
@@ -65,7 +67,8 @@ func TestNATSSRereadsCertificates(t *testing.T) {
 		listen: "127.0.0.1:%d", jetstream: {store_dir: %q}, tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true, timeout: 10}`,
 		port, dir, a.File("server.pem"), a.File("server.key"), a.File("server-ca.pem")), 0o600))
 	p := servertest.Start(t, servertest.Command{Path: installed.Need(t, installed.NATSServer), Args: []string{"-c", config}}, listens(port))
-	suffer(t, p, fmt.Sprintf("natss://127.0.0.1:%d?bucket=%%s&replicas=1&ca=%s&cert=%s&key=%s", port, a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key")),
+	suffer(t, p, fmt.Sprintf("natss://127.0.0.1:%d?bucket=%%s&replicas=1&ca=%s&cert=%s&key=%s", port,
+		a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key")),
 		servertest.CertificatesAreRenewed(a, p))
 }
 
@@ -88,7 +91,8 @@ func TestPostgresRereadsCertificates(t *testing.T) {
 			err = c.Close()
 		}
 		return err
-	}, "-c", "ssl=on", "-c", "ssl_cert_file="+in("server.pem"), "-c", "ssl_key_file="+in("server.key"), "-c", "ssl_ca_file="+in("server-ca.pem"))
+	}, "-c", "ssl=on", "-c", "ssl_cert_file="+in("server.pem"), "-c", "ssl_key_file="+in("server.key"), "-c",
+		"ssl_ca_file="+in("server-ca.pem"))
 	suffer(t, p, fmt.Sprintf("postgres://owner@%s/postgres?table=%%s&sslmode=verify-full&sslrootcert=%s&sslcert=%s&sslkey=%s",
 		addr, a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key")),
 		servertest.Trouble{Name: "CertificatesAreRenewed", Says: []string{"certificate"}, Begin: func(t *testing.T, _ string) func(*testing.T) {

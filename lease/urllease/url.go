@@ -123,7 +123,8 @@ func isPath(raw string) bool { return strings.HasPrefix(raw, "/") && !strings.Ha
 
 func (s *source) setOptions(query, allowed string) (err error) {
 	for pair := range strings.SplitSeq(query, "&") {
-		if pair != "" && !strings.Contains(pair, "=") { // its name is not shown: it may be the rest of a password with a ?
+		// The option's name is not shown: it may be the rest of a password with a ?.
+		if pair != "" && !strings.Contains(pair, "=") {
 			return s.bad("after ? it has an option without =; within a password, ? is written %3F")
 		}
 	}
@@ -178,7 +179,8 @@ func (s *source) setAuthority(authority, port string) error {
 		if _, err := strconv.ParseUint(host[strings.LastIndexByte(host, ':')+1:], 10, 16); err != nil {
 			return s.bad("a port is over 65535")
 		}
-		s.hosts = append(s.hosts, strings.Replace(host, "%25", "%", 1)) // before the zone of an IPv6 address
+		// %25 is before the zone of an IPv6 address.
+		s.hosts = append(s.hosts, strings.Replace(host, "%25", "%", 1))
 	}
 	return nil
 }
@@ -261,7 +263,8 @@ func Redact(url string) string {
 	rest, query, hasQuery := strings.Cut(url, "?")
 	name, after, _ := strings.Cut(rest, ":")
 	known, ok := schemes[strings.ToLower(name)]
-	hasHost := strings.HasPrefix(after, "//") && !strings.HasPrefix(after, "///") // even if its store has no hosts
+	// The URL may have a host even if its store has none.
+	hasHost := strings.HasPrefix(after, "//") && !strings.HasPrefix(after, "///")
 	if !ok || known.port != "" || hasHost {
 		// An @ after the ? may be in an option, or end a password that has a ? in it.
 		rest = redactUser(rest, ok, strings.Contains(query, "@"))
@@ -296,7 +299,9 @@ func redactUser(raw string, known, goesOn bool) string {
 	}
 	colon := strings.IndexByte(raw[start:end], ':')
 	if lower := strings.ToLower(raw); colon < 0 && end < len(raw) && (strings.HasPrefix(lower, "redis") || strings.HasPrefix(lower, "nats")) {
-		return raw[:start] + redacted + raw[end:] // people write the password where the user belongs: redis://secret@host, nats://token@host
+		// People write the password in the place of the user: redis://secret@host,
+		// nats://token@host.
+		return raw[:start] + redacted + raw[end:]
 	}
 	if colon < 0 {
 		return raw

@@ -173,7 +173,8 @@ func TestOpenRefusesURLsThatNameNoStore(t *testing.T) {
 
 func TestOpenReturnsErrorsOfTheStore(t *testing.T) {
 	for _, url := range []string{
-		"sqlite:x?table=a-b", "mysql://h/app?table=a-b", "postgres://u:hunter2@h?table=a-b", "redis://h?replicas=-1", "nats://u:hunter2@h?replicas=6", "nats://h?bucket=a.b",
+		"sqlite:x?table=a-b", "mysql://h/app?table=a-b", "postgres://u:hunter2@h?table=a-b",
+		"redis://h?replicas=-1", "nats://u:hunter2@h?replicas=6", "nats://h?bucket=a.b",
 	} {
 		_, _, err := Open(t.Context(), url)
 		require.ErrorIs(t, err, lease.ErrInvalidOptions, url)
@@ -279,7 +280,8 @@ func hides(t *testing.T, scheme, place, form byte, before, after string) {
 	}
 	names := slices.Sorted(maps.Keys(schemes))
 	name := append(names, "mongodb", "http")[int(scheme)%(len(names)+2)]
-	option := []string{"password", "secret_access_key", "table", "sslmode", "prefix", "timeout", "dial_timeout", "replicas", "session", "region", "x"}[int(place)%11]
+	option := []string{"password", "secret_access_key", "table", "sslmode", "prefix", "timeout",
+		"dial_timeout", "replicas", "session", "region", "x"}[int(place)%11]
 	password := before + canary + strings.NewReplacer("@", "", "?", "", "&", "").Replace(after)
 	var raw string
 	switch form % 6 {
@@ -316,7 +318,8 @@ func FuzzRedact(f *testing.F) {
 
 func TestGeneratedURLsShowNoSecrets(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	parts := []string{"@", ":", "/", "?", "#", "&", "=", "%", "%40", "%zz", ",", "'", " ", "\\", "[::1]", "db:5432", "a", "1", "password=", "://", "tcp(h)", "é", "\x00"}
+	parts := []string{"@", ":", "/", "?", "#", "&", "=", "%", "%40", "%zz", ",", "'", " ", "\\", "[::1]",
+		"db:5432", "a", "1", "password=", "://", "tcp(h)", "é", "\x00"}
 	text := func() (text string) {
 		for range random.IntN(6) {
 			text += parts[random.IntN(len(parts))]

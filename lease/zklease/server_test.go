@@ -188,7 +188,8 @@ func TestEnsemble(t *testing.T) {
 	leads := func(m *servertest.Member, _ string) bool { return mode(m) == "leader" }
 	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
 	t.Run("FleetOutlivesTheLeaderAndTheMajority", func(t *testing.T) {
-		servertest.Outage(t, &s, s.Addr, slices.Concat(servertest.LosesLeader(&s, members, leads), servertest.LosesMajority(&s, members, leads))...)
+		servertest.Outage(t, &s, s.Addr,
+			slices.Concat(servertest.LosesLeader(&s, members, leads), servertest.LosesMajority(&s, members, leads))...)
 	})
 }
 

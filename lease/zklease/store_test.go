@@ -176,7 +176,8 @@ func readInTwoSessionsIsRefused(t *testing.T, addr string) {
 		}
 		return nil
 	}
-	servertest.Await(t, func() error { return s.UpToDate(t.Context(), func() {}) }) // on a busy machine the session may expire
+	// On a busy machine the session may expire.
+	servertest.Await(t, func() error { return s.UpToDate(t.Context(), func() {}) })
 	err := s.UpToDate(t.Context(), func() {
 		for was := conn.SessionID(); conn.SessionID() == was; servertest.Await(t, connected) {
 			proxy.Reset()
@@ -264,7 +265,8 @@ func callsEndIfTheServerDoesNotAnswer(t *testing.T, addr string) {
 	}
 	all.Wait()
 	assert.Greater(t, requests(), 60)
-	require.Eventually(t, func() bool { return requests() < 60 }, time.Minute, 100*time.Millisecond) // without a session no more are made
+	// Without a session, no more requests are made.
+	require.Eventually(t, func() bool { return requests() < 60 }, time.Minute, 100*time.Millisecond)
 	proxy.Heal()
 	require.Eventually(t, func() bool {
 		_, err := s.Get(t.Context(), "a")

@@ -210,7 +210,8 @@ func (s *Store) upToDate(ctx context.Context, read func() ([]znode, error)) ([]z
 		return nil, err
 	}
 	found, err := read()
-	if err == nil && s.conn.SessionID() != session { // a new session may be with a server that is behind
+	// A new session may be with a server that is behind.
+	if err == nil && s.conn.SessionID() != session {
 		err = fmt.Errorf("zklease: %w: %w", lease.ErrAway, zk.ErrSessionExpired)
 	}
 	return found, err
@@ -284,7 +285,8 @@ func (s *Store) readOne(ctx context.Context, key string) (znode, error) {
 		data, stat, err := s.conn.Get(at)
 		return znode{key: key, value: data, stat: stat}, err
 	})
-	if errors.Is(err, zk.ErrNoNode) || err == nil && len(z.value) == 0 && z.stat.Version == 0 { // the data of a directory was never set
+	// The data of a directory was never set.
+	if errors.Is(err, zk.ErrNoNode) || err == nil && len(z.value) == 0 && z.stat.Version == 0 {
 		return znode{key: key}, nil
 	}
 	nonce, value, ok := bytes.Cut(z.value, []byte(" "))
@@ -327,7 +329,8 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 			return lease.Entry{}, err
 		}
 	}
-	answers, err := s.change(ctx, at, append(begin, // the value of a new entry is set, too, since the answer then has its time
+	// The value of a new entry is set, too, because the answer then has its time.
+	answers, err := s.change(ctx, at, append(begin,
 		&zk.CreateRequest{Path: at + "/" + nonce, Acl: s.acl},
 		&zk.SetDataRequest{Path: at, Data: append([]byte(nonce+" "), value...), Version: data})...)
 	if old == "" && errors.Is(err, zk.ErrNoNode) {

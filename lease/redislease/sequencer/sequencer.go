@@ -193,7 +193,8 @@ func (s *Sequencer) take(ctx context.Context, n int) (first int64, count int, er
 		case status == "outside":
 			_, err = layouts.Redis().Encode(snowflake.Parts{Time: time.UnixMilli(a)})
 		case status == "behind":
-			err = fmt.Errorf("the key is lost or stale, and Redis' clock is behind this process' clock: %w", backward(clock.Round(0), time.UnixMilli(a)))
+			err = fmt.Errorf("the key is lost or stale, and Redis' clock is behind this process' clock: %w",
+				backward(clock.Round(0), time.UnixMilli(a)))
 		case status == "wait":
 			err = wait(ctx, time.UnixMilli(a).Add(-MaxAhead), time.UnixMilli(b))
 		default:

@@ -240,7 +240,8 @@ func TestSequencerWaitsOrRefusesIfRedisClockGoesBack(t *testing.T) {
 	s := newSequencer(t, client, nil)
 	u.take(s, 10)
 
-	for _, back := range []time.Duration{500 * time.Millisecond, 1300 * time.Millisecond} { // it waits for a second
+	// A sequencer waits for up to a second.
+	for _, back := range []time.Duration{500 * time.Millisecond, 1300 * time.Millisecond} {
 		was := serverTime(t, client).Add(back)
 		setState(t, client, was)
 		at := layouts.Redis().Decode(u.take(s, 10)[0]).Time
@@ -277,7 +278,8 @@ func TestSequencerIncreasesIfKeysAreLost(t *testing.T) {
 	for range 5 {
 		s := newSequencer(t, client, nil)
 		u.take(s, 10)
-		setState(t, client, serverTime(t, client).Add(999*time.Millisecond)) // as far ahead as is allowed
+		// This is as far ahead as a sequencer accepts.
+		setState(t, client, serverTime(t, client).Add(999*time.Millisecond))
 		u.take(s, 1024)
 		client.FlushAll(t.Context())
 	}
@@ -508,7 +510,8 @@ func TestSequencerMakesTheKeyOnlyIfItWaitsForItsTime(t *testing.T) {
 		}
 		require.Equal(t, "wait", status, "%d ms ahead", ahead)
 		last := time.UnixMilli(a).Add(-MaxAhead)
-		if err := wait(done, last, time.UnixMilli(b)); err != nil { // nil if the millisecond has passed already
+		// The error is nil if the millisecond has already passed.
+		if err := wait(done, last, time.UnixMilli(b)); err != nil {
 			require.ErrorIs(t, err, context.Canceled, "%d ms ahead", ahead)
 		}
 		status, first, _ := at(t, client, last.UnixMilli())(1, 0, last.UnixMilli()+ahead)
@@ -529,7 +532,8 @@ func TestSequencerIssuesIDsGreaterThanAfter(t *testing.T) {
 	var wg sync.WaitGroup // for the tests that wait
 	for _, worker := range []int{4, 5, 6} {
 		for _, sequence := range []int{0, 1022, 1023} {
-			after := servertest.Must(layout.Encode(snowflake.Parts{Time: serverTime(t, client).Add(1900 * time.Millisecond), Worker: worker, Sequence: sequence}))(t)
+			after := servertest.Must(layout.Encode(snowflake.Parts{Time: serverTime(t,
+				client).Add(1900 * time.Millisecond), Worker: worker, Sequence: sequence}))(t)
 			s := newSequencer(t, client, &Options{Prefix: fmt.Sprint(worker, "-", sequence), Shard: 5, After: after})
 			wg.Go(func() {
 				id, err := s.NextIDContext(t.Context())
@@ -569,7 +573,10 @@ func TestSequencerRefusesAForeignKey(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, nil)
-	for _, value := range []string{"", "x", "17", "run 1 2 ", "run 1 1024", "run 2199023255553 0", "run -1 0", "run 99999999999999999999 0"} {
+	for _, value := range []string{
+		"", "x", "17", "run 1 2 ", "run 1 1024", "run 2199023255553 0", "run -1 0",
+		"run 99999999999999999999 0",
+	} {
 		client.Set(t.Context(), sequenceKey, value, 0)
 		_, err := s.NextIDContext(t.Context())
 		require.ErrorIs(t, err, lease.ErrBadRecord, value)
@@ -607,7 +614,8 @@ func TestSequencerNamesMissingRights(t *testing.T) {
 	admin := server.Client(t)
 	_, err := newSequencer(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil).NextIDContext(t.Context())
 	require.ErrorContains(t, err, "NOPERM")
-	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info") // the rights that the documentation names
+	// These are the rights that the documentation names.
+	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info")
 	newUnique(t).take(newSequencer(t, enough, nil), 1)
 }
 
