@@ -313,7 +313,8 @@ func TestLabelsTellGeneratorsApart(t *testing.T) {
 		require.NoError(t, err)
 		labels := prometheus.Labels{"generator": name}
 		require.NoError(t, reg.Register(collector(t, g, &metrics.Options{Labels: labels})))
-		assert.Error(t, reg.Register(collector(t, g, &metrics.Options{Labels: labels})), "two collectors with the same labels are registered")
+		assert.Error(t, reg.Register(collector(t, g, &metrics.Options{Labels: labels})),
+			"two collectors with the same labels are registered")
 	}
 	n, err := testutil.GatherAndCount(reg, "snowflake_worker_id")
 	require.NoError(t, err)

@@ -41,7 +41,10 @@ var served = regexp.MustCompile(`Name: +"(snowflake_(?:server|store)_[a-z_]+)"`)
 // serverMetrics returns the names of the server's metrics. Outside of a clone it returns nil.
 func serverMetrics(t *testing.T) (names []string) {
 	t.Helper()
-	for _, file := range []string{"../server/observe.go", "../server/watermark.go", "../cmd/snowflaked/workers.go", "../cmd/snowflaked/secrets.go"} {
+	for _, file := range []string{
+		"../server/observe.go", "../server/watermark.go", "../cmd/snowflaked/workers.go",
+		"../cmd/snowflaked/secrets.go",
+	} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil
@@ -139,7 +142,8 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 	shown := map[string]bool{}
 	// Prometheus sets the first two; Options.Labels names the next three, and the error is a
 	// refusal's; the others are the server's.
-	has := []string{"job", "instance", "generator", "datacenter", "fleet", "error", "method", "code", "le", "client", "state", "version", "files"}
+	has := []string{"job", "instance", "generator", "datacenter", "fleet", "error", "method", "code", "le",
+		"client", "state", "version", "files"}
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range d.Panels {
 		assert.False(t, ids[p.ID], "two panels have the ID %d", p.ID)

@@ -63,7 +63,8 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 			fmt.Fprint(conn, client.sent)
 			_ = conn.SetReadDeadline(begun.Add(time.Minute))
 			if _, err := io.Copy(io.Discard, conn); err != nil || time.Since(begun) != client.limit {
-				t.Errorf("a client does not send its %s: it is given up after %v, not %v: %v", client.part, time.Since(begun), client.limit, err)
+				t.Errorf("a client does not send its %s: it is given up after %v, not %v: %v", client.part,
+					time.Since(begun), client.limit, err)
 			}
 		}
 	})

@@ -140,12 +140,13 @@ func h2c(t testing.TB, dial dialer) *http.Client {
 func protocols(t testing.TB, url string, dial dialer) map[string]snowflakev1connect.SnowflakeServiceClient {
 	http1 := http1(t, dial)
 	return map[string]snowflakev1connect.SnowflakeServiceClient{
-		"gRPC":                   snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url, connect.WithGRPC()),
-		"gRPC-Web":               snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithGRPCWeb()),
-		"Connect, JSON":          snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithProtoJSON()),
-		"Connect, HTTP/2":        snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url),
-		"Connect, GET":           snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithHTTPGet()),
-		"gRPC-Web, HTTP/2, gzip": snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url, connect.WithGRPCWeb(), connect.WithSendGzip()),
+		"gRPC":            snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url, connect.WithGRPC()),
+		"gRPC-Web":        snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithGRPCWeb()),
+		"Connect, JSON":   snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithProtoJSON()),
+		"Connect, HTTP/2": snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url),
+		"Connect, GET":    snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithHTTPGet()),
+		"gRPC-Web, HTTP/2, gzip": snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url,
+			connect.WithGRPCWeb(), connect.WithSendGzip()),
 	}
 }
 

@@ -320,7 +320,8 @@ func only(methods string) http.HandlerFunc {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.o.Hosts != nil && !s.calledBy(r.Host) {
-		writeRefusal(w, r, http.StatusMisdirectedRequest, fmt.Sprintf("the server is not called %.100q: call it localhost, or let it know the name", r.Host))
+		writeRefusal(w, r, http.StatusMisdirectedRequest,
+			fmt.Sprintf("the server is not called %.100q: call it localhost, or let it know the name", r.Host))
 		return
 	}
 	s.serve(s.mux, w, r)

@@ -63,7 +63,8 @@ func TestEveryMethodInEveryProtocol(t *testing.T) {
 				out, err := c.Decode(t.Context(), in)
 				require.NoError(t, err, in)
 				assert.EqualValues(t, id, out.Id, in)
-				assert.Equal(t, []string{snowflake.DefaultLayout().String(), id.Base32(), id.Base58(), id.Base62()}, []string{out.Layout, out.Base32, out.Base58, out.Base62})
+				assert.Equal(t, []string{snowflake.DefaultLayout().String(), id.Base32(), id.Base58(),
+					id.Base62()}, []string{out.Layout, out.Base32, out.Base58, out.Base62})
 				assert.Equal(t, want.Time, out.Parts.Time.AsTime())
 				assert.EqualValues(t, []int{7, want.Sequence}, []int{int(out.Parts.Worker), int(out.Parts.Sequence)})
 			}
@@ -109,12 +110,16 @@ func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 func TestAcceptChoosesTheForm(t *testing.T) {
 	s := newServer(t, generator(t), nil)
 	for accept, want := range map[string]string{
-		"": "json", "*/*": "json", "application/json": "json", "APPLICATION/JSON": "json", "application/*": "json", "text/html": "json", "nonsense": "json",
+		"": "json", "*/*": "json", "application/json": "json", "APPLICATION/JSON": "json",
+		"application/*": "json", "text/html": "json", "nonsense": "json",
 		// These are sent by browsers and axios.
 		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": "json", "application/json, text/plain, */*": "json",
-		"text/plain;q=0.5, application/json;q=0.6": "json", "text/*;q=0.9, text/plain;q=0.1, application/*;q=0.2": "json", "text/plain;q=0": "json",
-		"*/*;q=0": "json", "text/plain;q=2, application/json;q=0.1": "json", `x/y;a="text/plain,b", application/json`: "json", "*/*, text/html;q=0.1": "json",
-		"text/plain": "text", "Text/Plain; charset=utf-8": "text", "text/*": "text", "text/html, text/plain;q=0.1": "text", "application/json;q=0": "text",
+		"text/plain;q=0.5, application/json;q=0.6":            "json",
+		"text/*;q=0.9, text/plain;q=0.1, application/*;q=0.2": "json", "text/plain;q=0": "json",
+		"*/*;q=0": "json", "text/plain;q=2, application/json;q=0.1": "json",
+		`x/y;a="text/plain,b", application/json`: "json", "*/*, text/html;q=0.1": "json",
+		"text/plain": "text", "Text/Plain; charset=utf-8": "text", "text/*": "text",
+		"text/html, text/plain;q=0.1": "text", "application/json;q=0": "text",
 		"application/json;q=0, */*": "text", "application/*;q=0.1, */*;q=0.2": "text", "text/plain, application/json;q=0.9": "text",
 		`text/html;a="x, application/json", text/plain`: "text", "application/json ; Q=0.5 , text/plain": "text",
 	} {
@@ -154,7 +159,8 @@ func TestEveryErrorHasOneForm(t *testing.T) {
 				continue // it is not there
 			}
 			ask := func(accept string) *httptest.ResponseRecorder {
-				r := httptest.NewRequest(q.method, q.path, strings.NewReader(strings.Repeat("1 ", map[bool]int{true: 40_000}[q.status == 413])))
+				r := httptest.NewRequest(q.method, q.path,
+					strings.NewReader(strings.Repeat("1 ", map[bool]int{true: 40_000}[q.status == 413])))
 				r.Host, r.Header["Content-Type"], r.Header["Accept"] = q.host, []string{q.kind}, []string{accept}
 				return answer(h, r)
 			}
@@ -178,7 +184,8 @@ func TestDecodedIDHasOneFormInJSON(t *testing.T) {
 	for _, q := range []struct{ id, layout string }{
 		{"117469438034341930", ""}, {"1541815603606036480", "twitter"}, {"0", "41/3/7/12"}, {"314948827708654619", "sonyflake"},
 	} {
-		_, called := post(t, url+snowflakev1connect.SnowflakeServiceDecodeProcedure, fmt.Sprintf(`{"text":%q,"layout":%q}`, q.id, q.layout), "Content-Type", "application/json")
+		_, called := post(t, url+snowflakev1connect.SnowflakeServiceDecodeProcedure,
+			fmt.Sprintf(`{"text":%q,"layout":%q}`, q.id, q.layout), "Content-Type", "application/json")
 		_, text := get(t, http.DefaultClient, url+"/decode/"+q.id+"?layout="+q.layout, "Accept", "application/json")
 		var answers [2]map[string]any
 		require.NoError(t, errors.Join(json.Unmarshal([]byte(text), &answers[0]), json.Unmarshal([]byte(called), &answers[1])))
@@ -215,12 +222,16 @@ func TestBadInputNamesItsField(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	long := strings.Repeat("1/", 5000)
 	for path, field := range map[string]string{
-		"/ids": "n", "/ids?n=x": "n", "/ids?n=0": "n", "/ids?n=-1": "n", "/ids?n=1e18": "n", "/ids?n=1000000000000000000": "n", "/ids?n=100001": "n",
-		"/ids?n=007": "n", "/ids?n=+7": "n", "/ids?n=1&n=2": "n", "/id?n=3": "n", "/ids?n=3&N=4": "N", "/id?": "", "/watermark?x": "x", "/decode/5?n=1": "n",
+		"/ids": "n", "/ids?n=x": "n", "/ids?n=0": "n", "/ids?n=-1": "n", "/ids?n=1e18": "n",
+		"/ids?n=1000000000000000000": "n", "/ids?n=100001": "n",
+		"/ids?n=007": "n", "/ids?n=+7": "n", "/ids?n=1&n=2": "n", "/id?n=3": "n", "/ids?n=3&N=4": "N",
+		"/id?": "", "/watermark?x": "x", "/decode/5?n=1": "n",
 		"/decode/5?layout=twitter&layout=sonyflake": "layout", "/ids?n=%zz": "query", "/ids?n=1;n=2": "query", "/decode/007": "id",
-		"/decode/x!": "id", "/decode/abc": "id", "/decode/abcdef": "id", "/decode/-1": "id", "/decode/9223372036854775808": "id", "/decode/12345?layout=nobody": "layout",
-		"/decode/12345?layout=41/10": "layout", "/decode/12345?layout=63/0/0@0,-1s": "layout", "/decode/9223372036854775807?layout=45/0/18@0,1s": "id",
-		"/decode/9223372036854775807?layout=jssafe": "id", "/decode/1/2": "id", "/decode/12345?layout=41/10/12@99999999999999999": "layout",
+		"/decode/x!": "id", "/decode/abc": "id", "/decode/abcdef": "id", "/decode/-1": "id",
+		"/decode/9223372036854775808": "id", "/decode/12345?layout=nobody": "layout",
+		"/decode/12345?layout=41/10": "layout", "/decode/12345?layout=63/0/0@0,-1s": "layout",
+		"/decode/9223372036854775807?layout=45/0/18@0,1s": "id",
+		"/decode/9223372036854775807?layout=jssafe":       "id", "/decode/1/2": "id", "/decode/12345?layout=41/10/12@99999999999999999": "layout",
 		"/decode/1?layout=30/32/1": "layout", "/decode/5?layout=" + long: "layout",
 	} {
 		var e struct{ Code, Message, Field string }
@@ -251,7 +262,8 @@ func TestBadInputNamesItsField(t *testing.T) {
 		} {
 			assert.Equal(t, connect.CodeInvalidArgument, connect.CodeOf(refused.err), "%s: %v", protocol, refused.err)
 			assert.Less(t, len(refused.err.Error()), 200, protocol)
-			assert.Equal(t, refused.field, detail[*errdetails.BadRequest](t, refused.err).FieldViolations[0].Field, "%s: %v", protocol, refused.err)
+			assert.Equal(t, refused.field,
+				detail[*errdetails.BadRequest](t, refused.err).FieldViolations[0].Field, "%s: %v", protocol, refused.err)
 		}
 		tooMany := detail[*errdetails.ErrorInfo](t, batch)
 		assert.Equal(t, "TOO_MANY", tooMany.Reason, protocol)
@@ -306,9 +318,10 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 	require.NoError(t, err)
 	now = now.Add(-time.Hour)
 	for why, gen := range map[string]*snowflake.Generator{
-		"clock went backward":                  back,
-		secret:                                 brokenLease(t, func(context.Context) error { return errors.New(secret) }),
-		"the store: context deadline exceeded": brokenLease(t, func(context.Context) error { return fmt.Errorf("the store: %w", context.DeadlineExceeded) }),
+		"clock went backward": back,
+		secret:                brokenLease(t, func(context.Context) error { return errors.New(secret) }),
+		"the store: context deadline exceeded": brokenLease(t,
+			func(context.Context) error { return fmt.Errorf("the store: %w", context.DeadlineExceeded) }),
 	} {
 		var log bytes.Buffer
 		_, url := serve(t, gen, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -438,7 +451,10 @@ func TestRequestsNeedAToken(t *testing.T) {
 	_, url := serve(t, generator(t), &server.Options{Tokens: func() []server.Token {
 		return []server.Token{{Secret: token.Load().(string)}, {Secret: "another"}}
 	}})
-	for path, status := range map[string]int{"/id": 401, "/ids?n=1": 401, "/decode/1": 401, "/watermark": 401, "/metrics": 401, "/healthz": 200, "/readyz": 200, "/openapi.json": 200} {
+	for path, status := range map[string]int{
+		"/id": 401, "/ids?n=1": 401, "/decode/1": 401, "/watermark": 401, "/metrics": 401, "/healthz": 200,
+		"/readyz": 200, "/openapi.json": 200,
+	} {
 		resp, _ := get(t, http.DefaultClient, url+path)
 		assert.Equal(t, status, resp.StatusCode, path)
 		assert.Equal(t, status == 401, resp.Header.Get("WWW-Authenticate") == "Bearer", path)
@@ -476,7 +492,8 @@ func TestTokensHaveNamesAndQuotas(t *testing.T) {
 		var burst atomic.Int64
 		s, dial := serveInMemory(t, generator(t), &server.Options{MaxIDs: 100, AccessLog: slog.New(slog.NewTextHandler(&log, nil)), Tokens: func() []server.Token {
 			n, most := int(quota.Load()), int(burst.Load())
-			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: n, Burst: most}, {Secret: "b", Name: "web", IDsPerSecond: n, Burst: most}, {Secret: "c", Name: "batch"}}
+			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: n, Burst: most},
+				{Secret: "b", Name: "web", IDsPerSecond: n, Burst: most}, {Secret: "c", Name: "batch"}}
 		}})
 		ask := func(token, path string, want int, retryAfter string) {
 			t.Helper()
@@ -522,11 +539,13 @@ func TestTokensHaveNamesAndQuotas(t *testing.T) {
 // needs one, until it has one.
 func TestServerThatWaitsSaysWhatFor(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
-		s, dial := serveInMemory(t, nil, &server.Options{WaitsFor: func() string { return "the store has no entries" }, Watermark: heldBack})
+		s, dial := serveInMemory(t, nil,
+			&server.Options{WaitsFor: func() string { return "the store has no entries" }, Watermark: heldBack})
 		time.Sleep(42 * time.Second)
 		const says = "the server waits for a worker ID, for 42s so far: the store has no entries"
 		client := http1(t, dial)
-		for path, status := range map[string]int{"/healthz": 200, "/openapi.json": 200, "/metrics": 200, "/decode/5?layout=twitter": 200, "/nothing": 404,
+		for path, status := range map[string]int{"/healthz": 200, "/openapi.json": 200, "/metrics": 200,
+			"/decode/5?layout=twitter": 200, "/nothing": 404,
 			"/readyz": 503, "/id": 503, "/ids?n=5": 503, "/decode/5": 503, "/watermark": 503} {
 			resp, text := get(t, client, inMemory+path)
 			assert.Equal(t, status, resp.StatusCode, path)
@@ -560,7 +579,9 @@ func metrics(s *server.Server) string { return ask(s.Admin(), "/metrics").Body.S
 func TestNamesThatAreNotTheServersAreRefused(t *testing.T) {
 	s := newServer(t, generator(t), &server.Options{Hosts: []string{"ids.internal"}})
 	for host, want := range map[string]int{
-		"localhost": 200, "LocalHost:8080": 200, "localhost.": 200, "localhost.:8080": 200, "ids.internal.": 200, "evil.example.": 421, ".": 421, "127.0.0.1:8080": 200, "127.0.0.2": 200, "[::1]:8080": 200, "[::1]": 200, "ids.internal:80": 200, "": 200,
+		"localhost": 200, "LocalHost:8080": 200, "localhost.": 200, "localhost.:8080": 200,
+		"ids.internal.": 200, "evil.example.": 421, ".": 421, "127.0.0.1:8080": 200, "127.0.0.2": 200,
+		"[::1]:8080": 200, "[::1]": 200, "ids.internal:80": 200, "": 200,
 		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "10.0.0.1": 421,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/id", nil)
@@ -593,7 +614,10 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := newServer(t, generator(t), &server.Options{AccessLog: slog.New(slog.NewJSONHandler(&log, nil)),
 		Home: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "home") })})
-	for _, path := range []string{"/id", "/ids?n=x", "/healthz", "/metrics", "/snowflake.v1.SnowflakeService/" + strings.Repeat("x", 1000)} {
+	for _, path := range []string{
+		"/id", "/ids?n=x", "/healthz", "/metrics",
+		"/snowflake.v1.SnowflakeService/" + strings.Repeat("x", 1000),
+	} {
 		ask(s, path)
 	}
 	answer(s, httptest.NewRequest(http.MethodPost, "/id", nil))
@@ -619,7 +643,8 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]*server.Options{
-		"MaxIDs": {MaxIDs: -1}, "MaxInFlight": {MaxInFlight: 97}, "MaxPerClient": {MaxPerClient: 97}, "Timeout": {Timeout: -1}, "MaxStreamTime": {MaxStreamTime: -1},
+		"MaxIDs": {MaxIDs: -1}, "MaxInFlight": {MaxInFlight: 97}, "MaxPerClient": {MaxPerClient: 97},
+		"Timeout": {Timeout: -1}, "MaxStreamTime": {MaxStreamTime: -1},
 	} {
 		_, err := server.New(generator(t), o)
 		require.ErrorIs(t, err, snowflake.ErrInvalidOptions)
@@ -633,7 +658,8 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 func TestLargeBodyIsTooLarge(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	for path, body := range map[string]string{
-		"/identify": strings.Repeat("1 ", 40_000), snowflakev1connect.SnowflakeServiceDecodeProcedure: `{"layout":"` + strings.Repeat("x", 70<<10) + `"}`,
+		"/identify": strings.Repeat("1 ", 40_000),
+		snowflakev1connect.SnowflakeServiceDecodeProcedure: `{"layout":"` + strings.Repeat("x", 70<<10) + `"}`,
 	} {
 		for announced, r := range map[bool]io.Reader{true: strings.NewReader(body), false: io.MultiReader(strings.NewReader(body))} {
 			resp, text := request(t, http.DefaultClient, http.MethodPost, url+path, r, "Content-Type", "application/json")

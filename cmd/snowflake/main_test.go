@@ -182,7 +182,10 @@ func TestAuditOfAnyFile(t *testing.T) {
 // table without IDs.
 func TestFilesThatDoNotExist(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
-	for _, args := range []string{"workers --store", "whois 5 --store", "watermark --store", "audit", "audit --column id", "decode 1nTlm17tp4q3VBQjrxNhpx --key-file"} {
+	for _, args := range []string{
+		"workers --store", "whois 5 --store", "watermark --store", "audit", "audit --column id",
+		"decode 1nTlm17tp4q3VBQjrxNhpx --key-file",
+	} {
 		out, errs, status := runCLI(append(strings.Fields(args), none)...)
 		assert.Equal(t, exitFailure, status, args)
 		assert.Contains(t, errs, none, args)
@@ -196,7 +199,10 @@ func TestFilesThatDoNotExist(t *testing.T) {
 // As audit does, identify passes over a header, however few IDs are below it.
 func TestIdentifyPassesOverHeaders(t *testing.T) {
 	const id = "117469438034313216"
-	for _, in := range []string{"id\n" + id, " id \n----\n " + id + "\n(1 row)\n", "id\nNULL\n" + id, "id\nx!\n" + id + "\n" + id, "8pMSQiD1G4"} {
+	for _, in := range []string{
+		"id\n" + id, " id \n----\n " + id + "\n(1 row)\n", "id\nNULL\n" + id, "id\nx!\n" + id + "\n" + id,
+		"8pMSQiD1G4",
+	} {
 		out, errs, status := runInput(strings.NewReader(in), "identify", "-")
 		assert.Zero(t, status, "%q: %s", in, errs)
 		assert.NotEmpty(t, out, in)

@@ -92,7 +92,8 @@ func TestNewWithALease(t *testing.T) {
 
 	assert.Regexp(t, fmt.Sprintf(`^layout: 41/0/5/5/12@.*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid()), succeed(t, "workers", "--store", dir))
 	assert.Contains(t, succeed(t, "workers", "--store", dir, "--json"), `"state":"free"`)
-	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockSeq=0 from=20\S+ to=20\S+\n$`, text, os.Getpid(), parts.Worker),
+	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockSeq=0 from=20\S+ to=20\S+\n$`,
+		text, os.Getpid(), parts.Worker),
 		succeed(t, "whois", "--store", dir, text))
 	issuers, errs, status := runCLI("whois", "--store", dir, "--json", "7", text)
 	assert.Equal(t, exitFailure, status)
@@ -142,7 +143,8 @@ func TestAuditComparesWithTheLeases(t *testing.T) {
 	assert.NotContains(t, out, "nothing is wrong")
 	assert.Contains(t, out, "WRONG: IDs that no process with a lease can have issued: 2\n  worker ")
 	assert.Contains(t, out, "  and 1 more (-n)\n")
-	_, _, status = runInput(strings.NewReader(ids), "audit", "--store", dir, "--datacenter", "0", "--worker", fmt.Sprint(holders[0].Worker^1), "--since", "2007-01-01")
+	_, _, status = runInput(strings.NewReader(ids), "audit", "--store", dir, "--datacenter", "0", "--worker",
+		fmt.Sprint(holders[0].Worker^1), "--since", "2007-01-01")
 	assert.Equal(t, exitFailure, status)
 
 	for args, says := range map[string]string{
@@ -260,7 +262,8 @@ func TestWatermarkIsBelowTheNextID(t *testing.T) {
 // A holder without a generator may stamp any time since it began. The JSON is the server's.
 func TestWatermarkNamesTheHolderThatKeepsItBack(t *testing.T) {
 	dir := t.TempDir()
-	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "idle-1", Window: 300 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	l, err := lease.Acquire(t.Context(), lease.File(dir),
+		&lease.Options{Owner: "idle-1", Window: 300 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer l.Release(context.Background())
 	time.Sleep(700 * time.Millisecond)

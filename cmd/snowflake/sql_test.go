@@ -23,7 +23,8 @@ func TestGenerateRefusesAWorkerIDThatIsHeld(t *testing.T) {
 	require.Contains(t, errs, "is it the right store?")
 
 	acquire := func(worker int, reuse lease.Reuse) *lease.Lease {
-		l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{NewStore: true, First: worker, Count: 1, Owner: "web", Reuse: reuse})
+		l, err := lease.Acquire(t.Context(), lease.File(dir),
+			&lease.Options{NewStore: true, First: worker, Count: 1, Owner: "web", Reuse: reuse})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = l.Release(context.Background()) })
 		return l

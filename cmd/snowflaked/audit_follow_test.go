@@ -36,7 +36,8 @@ type following struct {
 func followed(t *testing.T, args ...string) *following {
 	ctx, stop := context.WithCancel(t.Context())
 	f := &following{metrics: filepath.Join(t.TempDir(), "audit.prom"), status: make(chan int, 1), stop: stop}
-	args = append([]string{"audit", "--json", "--query", "SELECT id FROM orders", "--batch", "7", "--follow", "fence", "--every", "200ms", "--metrics-file", f.metrics}, args...)
+	args = append([]string{"audit", "--json", "--query", "SELECT id FROM orders", "--batch", "7", "--follow",
+		"fence", "--every", "200ms", "--metrics-file", f.metrics}, args...)
 	go func() { f.status <- command(ctx, args, func(string) string { return "" }, &f.out, &f.errs) }()
 	return f
 }
@@ -45,7 +46,8 @@ func followed(t *testing.T, args ...string) *following {
 func (f *following) await(t *testing.T, ids, held, strangers int) {
 	t.Helper()
 	var text []byte
-	want := []string{fmt.Sprintf("\nsnowflake_audit_ids %d\n", ids), fmt.Sprintf("\nsnowflake_audit_held_ids %d\n", held), fmt.Sprintf("\nsnowflake_audit_strangers %d\n", strangers)}
+	want := []string{fmt.Sprintf("\nsnowflake_audit_ids %d\n", ids),
+		fmt.Sprintf("\nsnowflake_audit_held_ids %d\n", held), fmt.Sprintf("\nsnowflake_audit_strangers %d\n", strangers)}
 	require.Eventually(t, func() bool {
 		text, _ = os.ReadFile(f.metrics)
 		return bytes.Contains(text, []byte(want[0])) && bytes.Contains(text, []byte(want[1])) && bytes.Contains(text, []byte(want[2]))
@@ -89,8 +91,9 @@ func TestAuditFollowsATable(t *testing.T) {
 	require.NoError(t, fence.Trigger(t.Context(), db, "orders", "id"))
 
 	acquire := func(owner string) (*lease.Lease, func()) {
-		l, err := lease.Acquire(t.Context(), s, &lease.Options{Owner: owner, Window: 3 * time.Second, FloorEvery: 100 * time.Millisecond, First: 5, Count: 2,
-			Logger: slog.New(slog.DiscardHandler)})
+		l, err := lease.Acquire(t.Context(), s,
+			&lease.Options{Owner: owner, Window: 3 * time.Second, FloorEvery: 100 * time.Millisecond, First: 5, Count: 2,
+				Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = l.Release(context.Background()) })
 		gen, err := snowflake.NewLeased(l, nil)
@@ -148,7 +151,9 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 	t.Parallel()
 	maria := func(addr string) string { return "mysql://root@" + addr + "/mysql" }
 	addr, _ := servertest.MariaDB(t, answersSQL(maria))
-	for database, dialect := range map[string]follow.Dialect{maria(addr): follow.MySQL, "sqlite:" + filepath.Join(t.TempDir(), "orders"): follow.SQLite} {
+	for database, dialect := range map[string]follow.Dialect{
+		maria(addr): follow.MySQL, "sqlite:" + filepath.Join(t.TempDir(), "orders"): follow.SQLite,
+	} {
 		db, err := urllease.OpenDB(database)
 		require.NoError(t, err)
 		defer db.Close()
@@ -158,7 +163,8 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, fence.Create(t.Context(), db))
 		dir := t.TempDir()
-		l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "one", FloorEvery: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+		l, err := lease.Acquire(t.Context(), lease.File(dir),
+			&lease.Options{Owner: "one", FloorEvery: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		defer l.Release(t.Context())
 		gen, err := snowflake.NewLeased(l, nil)

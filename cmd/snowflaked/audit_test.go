@@ -88,7 +88,8 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	require.NoError(t, err)
 	defer closeStore()
 	acquire := func(owner string) *lease.Lease {
-		l, err := lease.Acquire(t.Context(), s, &lease.Options{Owner: owner, Window: time.Second, First: 5, Count: 2, Logger: slog.New(slog.DiscardHandler)})
+		l, err := lease.Acquire(t.Context(), s,
+			&lease.Options{Owner: owner, Window: time.Second, First: 5, Count: 2, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = l.Release(context.Background()) })
 		return l
@@ -106,11 +107,13 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	worker := two.Worker()
 	require.NoError(t, two.Release(t.Context()))
 
-	query := []string{"audit", "--store", store, "--database", database, "--query", "SELECT id FROM orders -- all;", "--batch", "7", "--json"}
+	query := []string{"audit", "--store", store, "--database", database, "--query",
+		"SELECT id FROM orders -- all;", "--batch", "7", "--json"}
 	ask := func(status int, args ...string) (r auditReport) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		require.Equal(t, status, command(t.Context(), append(query[:len(query):len(query)], args...), func(string) string { return "" }, &out, &errs), &errs)
+		require.Equal(t, status, command(t.Context(), append(query[:len(query):len(query)], args...),
+			func(string) string { return "" }, &out, &errs), &errs)
 		require.NoError(t, json.Unmarshal(out.Bytes(), &r), &out)
 		return r
 	}
@@ -196,7 +199,8 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	file := filepath.Join(t.TempDir(), "ids")
 	require.NoError(t, os.WriteFile(file, []byte("id\n"+text.String()), 0o600))
 	var out, errs bytes.Buffer
-	require.Equal(t, exitFailure, command(t.Context(), []string{"audit", "--store", store, file}, func(string) string { return "" }, &out, &errs))
+	require.Equal(t, exitFailure, command(t.Context(), []string{"audit", "--store", store, file},
+		func(string) string { return "" }, &out, &errs))
 	assert.Contains(t, out.String(), fmt.Sprintf("%d of %d IDs were issued by a holder of their worker ID", honest, honest+6))
 	assert.Contains(t, out.String(), "WRONG: IDs that no process with a lease can have issued: 6\n")
 	assert.Contains(t, out.String(), "    before them two (")
@@ -244,7 +248,8 @@ func TestAuditOfTextsEnds(t *testing.T) {
 	_, err = db.Exec("INSERT INTO texts VALUES ('5'), ('6')")
 	require.NoError(t, err)
 	for _, batch := range []string{"1", "2"} {
-		requireFails(t, "no numbers; continue with --from", "--store", made(t, "file:"+t.TempDir()), "--database", database, "--query", "SELECT id FROM texts", "--batch", batch)
+		requireFails(t, "no numbers; continue with --from", "--store", made(t, "file:"+t.TempDir()),
+			"--database", database, "--query", "SELECT id FROM texts", "--batch", batch)
 	}
 }
 
@@ -276,13 +281,16 @@ func TestAuditRefuses(t *testing.T) {
 		"--query x --database sqlite:x --follow f-g":         "--follow:",
 	} {
 		var out, errs bytes.Buffer
-		assert.Equal(t, exitUsage, command(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...), func(string) string { return "" }, &out, &errs), args)
+		assert.Equal(t, exitUsage, command(t.Context(),
+			append([]string{"audit", "--store", store}, strings.Fields(args)...), func(string) string { return "" }, &out, &errs), args)
 		assert.Contains(t, errs.String(), says)
 	}
 	for args, says := range map[string]string{file: "there is nothing to audit", file + "x": "no such file",
 		"--query x --database sqlite:" + file: "continue with --from"} {
 		var out, errs bytes.Buffer
-		assert.Equal(t, exitFailure, command(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...), func(string) string { return "" }, &out, &errs), args)
+		assert.Equal(t, exitFailure,
+			command(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...),
+				func(string) string { return "" }, &out, &errs), args)
 		assert.Contains(t, errs.String(), says)
 	}
 }

@@ -103,7 +103,8 @@ func TestUnitFitsTheProgram(t *testing.T) {
 			t.Errorf("%s=%s is no credential", name, value)
 		}
 	}
-	assert.Equal(t, map[string]bool{"%d/" + filepath.Base(c.tokenFile): true, "%d/" + filepath.Base(c.cert): true, "%d/" + filepath.Base(c.key): true}, credentials)
+	assert.Equal(t, map[string]bool{"%d/" + filepath.Base(c.tokenFile): true,
+		"%d/" + filepath.Base(c.cert): true, "%d/" + filepath.Base(c.key): true}, credentials)
 	analyze := servertest.Program(t, "systemd", "systemd-analyze")
 	unit := filepath.Join(t.TempDir(), "snowflaked.service")
 	require.NoError(t, os.WriteFile(unit, bytes.ReplaceAll(b, []byte("/usr/local/bin/snowflaked"), []byte("/bin/true")), 0o600))

@@ -198,7 +198,8 @@ func TestComposeFileFitsTheProgram(t *testing.T) {
 	assert.True(t, is, "no service is %s", program.store)
 	for name, s := range c.Services {
 		assert.NotContains(t, s.Image, "/", "%s: the image %s names a registry", name, s.Image)
-		assert.True(t, s.Build.Context != "" || regexp.MustCompile(`:\d+\.\d+\.\d+$`).MatchString(s.Image), "%s: the image %s has no exact version", name, s.Image)
+		assert.True(t, s.Build.Context != "" || regexp.MustCompile(`:\d+\.\d+\.\d+$`).MatchString(s.Image),
+			"%s: the image %s has no exact version", name, s.Image)
 		assert.NotEmpty(t, s.MemLimit, name)
 		assert.NotEmpty(t, s.Logging.Options["max-size"], name)
 	}
@@ -216,7 +217,10 @@ func TestHealth(t *testing.T) {
 		code := command(t.Context(), append([]string{"health"}, args...), func(name string) string { return env[name] }, &out, &out)
 		return code, out.String()
 	}
-	for _, args := range [][]string{{"--listen", addr}, {"--listen", ":" + port}, {"--listen", "[::]:" + port, "--ready"}, {"--admin", admin}, {"--admin", admin, "--ready"}} {
+	for _, args := range [][]string{
+		{"--listen", addr}, {"--listen", ":" + port}, {"--listen", "[::]:" + port, "--ready"},
+		{"--admin", admin}, {"--admin", admin, "--ready"},
+	} {
 		code, out := ask(nil, args...)
 		assert.Equal(t, exitOK, code, "%q: %d, %s", args, code, out)
 	}

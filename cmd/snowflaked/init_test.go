@@ -19,7 +19,8 @@ func TestInitMakesTheStoreOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "leases.db")
 	run := func(want int, args ...string) (said, log string) {
 		var out, errs bytes.Buffer
-		assert.Equal(t, want, command(t.Context(), append([]string{"init"}, args...), func(string) string { return "" }, &out, &errs), &errs)
+		assert.Equal(t, want, command(t.Context(), append([]string{"init"}, args...),
+			func(string) string { return "" }, &out, &errs), &errs)
 		return out.String(), errs.String()
 	}
 	said, _ := run(exitOK, "--store", "sqlite:"+file, "--layout", "43/8/12")

@@ -22,7 +22,10 @@ import (
 // hangs up.
 func TestEachLineOfTheLogIsJSON(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"redis://:secret@ADDR", "mysql://u:secret@ADDR/ids", "postgres://u:secret@ADDR/ids", "etcd://ADDR", "zk://ADDR", "nats://u:secret@ADDR", "kubernetes:x"} {
+	for _, url := range []string{
+		"redis://:secret@ADDR", "mysql://u:secret@ADDR/ids", "postgres://u:secret@ADDR/ids", "etcd://ADDR",
+		"zk://ADDR", "nats://u:secret@ADDR", "kubernetes:x",
+	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
 			hangsUp, err := net.Listen("tcp", "127.0.0.1:0")

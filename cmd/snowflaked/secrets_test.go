@@ -49,8 +49,9 @@ func issue(t *testing.T, by *issued) *issued {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	parent, signer := template, key
@@ -148,7 +149,8 @@ func TestSecretsAreRotated(t *testing.T) {
 		return text
 	}
 	await(t, "metrics", func() bool {
-		return strings.Contains(metrics(), `snowflake_server_reload_failed{files="tokens"} 1`) && strings.Contains(metrics(), `snowflake_server_reload_failed{files="tls"} 1`)
+		return strings.Contains(metrics(), `snowflake_server_reload_failed{files="tokens"} 1`) &&
+			strings.Contains(metrics(), `snowflake_server_reload_failed{files="tls"} 1`)
 	})
 	assert.Contains(t, metrics(), fmt.Sprintf("\nsnowflake_server_certificate_not_after_timestamp_seconds %v\n", float64(server.cert.NotAfter.Unix())))
 	answers("invalid files", secure(old, client), "alpha-alpha-alpha", 200)
@@ -160,7 +162,8 @@ func TestSecretsAreRotated(t *testing.T) {
 	next.write(t, file("ca"), "")
 	answers("the next authority of clients", secure(next, issue(t, next)), "beta-beta-beta-beta", 200)
 	assert.Zero(t, ask(secure(next, client), "beta-beta-beta-beta"))
-	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "beta-beta-beta-beta", credentials.NewTLS(secure(next, issue(t, next)).Transport.(*http.Transport).TLSClientConfig))
+	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "beta-beta-beta-beta",
+		credentials.NewTLS(secure(next, issue(t, next)).Transport.(*http.Transport).TLSClientConfig))
 	assert.Contains(t, p.log.String(), "TLS handshake error", "it does not say that clients were refused")
 	assert.NotNil(t, p.logged("the new files are invalid: the old ones stay in use"), "the log does not say that the files are invalid")
 }
@@ -204,17 +207,20 @@ func TestFilesThatAreNoGoodChangeNothing(t *testing.T) {
 // can carry, such as the first one after a byte order mark. An error never shows the token.
 func TestTokensHaveSettings(t *testing.T) {
 	want := []server.Token{{Secret: "one-one-one-one-"}, {Secret: "two-two-two-two-", Name: "web"},
-		{Secret: "three-three-three", Name: "web", IDsPerSecond: 500}, {Secret: "four-four-four-f", Name: "etl", IDsPerSecond: 5, Burst: 100}}
+		{Secret: "three-three-three", Name: "web", IDsPerSecond: 500},
+		{Secret: "four-four-four-f", Name: "etl", IDsPerSecond: 5, Burst: 100}}
 	tokens, err := parseTokens([]byte(" one-one-one-one- \r\n\ntwo-two-two-two- name=web\nthree-three-three name=web ids-per-second=500\n" +
 		"four-four-four-f name=etl ids-per-second=5 burst=100"))
 	require.NoError(t, err)
 	assert.Equal(t, want, tokens)
 	const hidden = "hidden-hidden-hid"
 	for file, says := range map[string]string{
-		hidden + " words": "something other", hidden + " name=": "invalid name", hidden + " ids-per-second=5": "but no name", hidden + " name=a burst=5": "no ids-per-second",
+		hidden + " words": "something other", hidden + " name=": "invalid name",
+		hidden + " ids-per-second=5": "but no name", hidden + " name=a burst=5": "no ids-per-second",
 		hidden + " name=a ids-per-second=0": "invalid ids-per-second", hidden + " name=a ids-per-second=x": "invalid ids-per-second",
-		hidden + " name=a ids-per-second=5 burst=0": "invalid burst", "\ufeff" + hidden + "\n": "printable", "good-good-good-good\nhid\x00den\n": "token 2",
-		"hiddén\n": "printable", hidden + " \u00e9\n": "something other", "\n": "no token", "hidden-hidden-h\n": "15 characters",
+		hidden + " name=a ids-per-second=5 burst=0": "invalid burst", "\ufeff" + hidden + "\n": "printable",
+		"good-good-good-good\nhid\x00den\n": "token 2",
+		"hiddén\n":                          "printable", hidden + " \u00e9\n": "something other", "\n": "no token", "hidden-hidden-h\n": "15 characters",
 		hidden + "\n" + hidden + " name=a": "token 2 is the same as token 1",
 		hidden + " name=a ids-per-second=5\n2" + hidden + "\n3" + hidden + " name=a ids-per-second=6": "token 3 has another quota than token 1 of the same name",
 		hidden + " name=a ids-per-second=5\n2" + hidden + " name=a ids-per-second=5 burst=6":          "token 2 has another quota",

@@ -170,7 +170,13 @@ func begin(t *testing.T, clients int, urls ...string) *load {
 	l := &load{t: t, stop: make(chan struct{}), ids: map[snowflake.ID]bool{}}
 	for i := range clients {
 		i %= len(urls)
-		c, err := client.New(urls[i], &client.Options{Others: slices.Concat(urls[i+1:], urls[:i]), Batch: 50, MaxWait: patience, Timeout: time.Second, MaxAge: time.Second})
+		c, err := client.New(urls[i], &client.Options{
+			Others:  slices.Concat(urls[i+1:], urls[:i]),
+			Batch:   50,
+			MaxWait: patience,
+			Timeout: time.Second,
+			MaxAge:  time.Second,
+		})
 		require.NoError(t, err)
 		for range 2 {
 			l.all.Go(func() { l.run(c) })
@@ -512,13 +518,22 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	defer taken.Close()
 	for given, says := range map[string]string{
-		"--listen nonsense": "--listen", "--listen localhost:": "--listen", "--admin nonsense": "--admin", "--store mongodb://x": "--store", "--layout nobody": "--layout",
-		"--layout 41/10/13": "--layout", "--policy wait": "--policy", "--policy wait:-1s": "--policy", "--policy clockseq": "--policy", "--policy rewind:0": "--policy",
-		"--window -1s": "--window", "--window 1ns": "--window", "--window soon": `--window "soon": time: invalid duration "soon": want a time such as 10s`, "--nonsense": "--help explains the flags", "-store x": "there is no flag -store: flags have two hyphens",
-		"--datacenter 1": "--datacenter", "--max-ids 0": "--max-ids", "--max-in-flight 5": "--max-in-flight", "--max-connections 0": "--max-connections",
-		"--max-stream-time 0s": "--max-stream-time", "--timeout 0s": "--timeout", "--drain -1s": "--drain", "--grace -1s": "--grace", "--log-format xml": "--log-format",
-		"--tls-cert x": "--tls-key", "--tls-client-ca x": "--tls-client-ca", "--tls-cert x --tls-key y": "--tls-cert", "--token-file /no/such": "--token-file",
-		"--token-file " + empty: "--token-file", "extra": `"extra"`, "--borrow-ahead -1s": "--borrow-ahead", "--watermark 999ms": "--watermark", "--watermark -1s": "--watermark",
+		"--listen nonsense": "--listen", "--listen localhost:": "--listen", "--admin nonsense": "--admin",
+		"--store mongodb://x": "--store", "--layout nobody": "--layout",
+		"--layout 41/10/13": "--layout", "--policy wait": "--policy", "--policy wait:-1s": "--policy",
+		"--policy clockseq": "--policy", "--policy rewind:0": "--policy",
+		"--window -1s": "--window", "--window 1ns": "--window",
+		"--window soon":  `--window "soon": time: invalid duration "soon": want a time such as 10s`,
+		"--nonsense":     "--help explains the flags",
+		"-store x":       "there is no flag -store: flags have two hyphens",
+		"--datacenter 1": "--datacenter", "--max-ids 0": "--max-ids", "--max-in-flight 5": "--max-in-flight",
+		"--max-connections 0":  "--max-connections",
+		"--max-stream-time 0s": "--max-stream-time", "--timeout 0s": "--timeout", "--drain -1s": "--drain",
+		"--grace -1s": "--grace", "--log-format xml": "--log-format",
+		"--tls-cert x": "--tls-key", "--tls-client-ca x": "--tls-client-ca",
+		"--tls-cert x --tls-key y": "--tls-cert", "--token-file /no/such": "--token-file",
+		"--token-file " + empty: "--token-file", "extra": `"extra"`, "--borrow-ahead -1s": "--borrow-ahead",
+		"--watermark 999ms": "--watermark", "--watermark -1s": "--watermark",
 		"--floor-every -1s": "--floor-every", "--max-clock-error -1s": "--max-clock-error", "--max-clock-error 5": "such as 10s",
 		"SNOWFLAKED_TIMEOUT=10": `--timeout: the environment variable SNOWFLAKED_TIMEOUT="10": time: missing unit in duration "10": want a time such as 10s`, "SNOWFLAKED_LAYOUT=nobody": "--layout",
 	} {
@@ -538,7 +553,9 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, files, 1, "a worker ID was taken")
 	for given, says := range map[string]string{ // the lease refuses them
-		"--window 3s --floor-every 2s": "FloorEvery 2s is over 1s", "--vmclock /no/such": "VMClock: open /no/such", "--first 1024": "First 1024 is not within 0 to 1023", "--first 1000 --count 25": "25 worker IDs from 1000 on are not within 0 to 1023",
+		"--window 3s --floor-every 2s": "FloorEvery 2s is over 1s",
+		"--vmclock /no/such":           "VMClock: open /no/such", "--first 1024": "First 1024 is not within 0 to 1023",
+		"--first 1000 --count 25": "25 worker IDs from 1000 on are not within 0 to 1023",
 		// The error does not show the password.
 		"--store postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz": "--store",
 	} {
@@ -583,7 +600,8 @@ func TestAddressInUseIsReported(t *testing.T) {
 	defer l.Close()
 	dir := filepath.Join(t.TempDir(), "workers")
 	var log bytes.Buffer
-	assert.Equal(t, exitFailure, command(t.Context(), []string{"--listen", l.Addr().String(), "--store", "file:" + dir}, os.Getenv, &log, &log))
+	assert.Equal(t, exitFailure, command(t.Context(),
+		[]string{"--listen", l.Addr().String(), "--store", "file:" + dir}, os.Getenv, &log, &log))
 	assert.Contains(t, log.String(), "--listen")
 	_, err = os.Stat(dir)
 	assert.ErrorIs(t, err, os.ErrNotExist, "a worker ID was taken")

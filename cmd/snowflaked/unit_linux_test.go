@@ -59,8 +59,9 @@ func TestUnitSwitchesNothingOff(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "snowflaked"), program, 0o755))
 	require.Equal(t, 1, strings.Count(unit, "ExecStart=/usr/local/bin/snowflaked\n"))
 	listen, admin := servertest.Port(t), servertest.Port(t)
-	unit = strings.Replace(unit, "ExecStart=/usr/local/bin/snowflaked\n", fmt.Sprintf("ExecStart=/run/own/snowflaked --listen 127.0.0.1:%d\n"+
-		"StandardError=append:/run/own/host/log\nEnvironment=SNOWFLAKED_TEST_PROGRAM=1\n", listen), 1)
+	unit = strings.Replace(unit, "ExecStart=/usr/local/bin/snowflaked\n",
+		fmt.Sprintf("ExecStart=/run/own/snowflaked --listen 127.0.0.1:%d\n"+
+			"StandardError=append:/run/own/host/log\nEnvironment=SNOWFLAKED_TEST_PROGRAM=1\n", listen), 1)
 	for name, text := range map[string]string{
 		"snowflaked.service": unit,
 		"sysinit.target":     "", "basic.target": "", "shutdown.target": "",
@@ -71,7 +72,8 @@ func TestUnitSwitchesNothingOff(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(units, name), []byte(text), 0o644))
 	}
-	cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--cgroup", "sh", "-c", ownSystemd, "sh", dir)
+	cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--cgroup",
+		"sh", "-c", ownSystemd, "sh", dir)
 	said := func() string { // by the program
 		b, _ := os.ReadFile(filepath.Join(dir, "log"))
 		return string(b)

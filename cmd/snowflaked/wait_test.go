@@ -49,7 +49,8 @@ func TestServerAnswersWhileItWaits(t *testing.T) {
 				assert.Equal(t, 200, status, text)
 				await(t, says, func() bool {
 					status, text, _ = get(t, http.DefaultClient, url+"/readyz")
-					return strings.Contains(text, "waits for a worker ID, for ") && assert.ObjectsAreEqual(503, status) && matches(says, text)
+					waits := strings.Contains(text, "waits for a worker ID, for ")
+					return waits && assert.ObjectsAreEqual(503, status) && matches(says, text)
 				})
 				assert.NotContains(t, text, "127.0.0.1")
 				_, text, _ = get(t, http.DefaultClient, url+"/metrics")

@@ -61,14 +61,16 @@ func TestWatermarkOfTheStore(t *testing.T) {
 	await(t, "a later watermark", func() bool { _, mark := ask(quiet, "/watermark"); return id(mark) > id(first) })
 	// A holder without a generator may stamp any time since it began, which is after this
 	// watermark.
-	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "idle-1", Window: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	l, err := lease.Acquire(t.Context(), lease.File(dir),
+		&lease.Options{Owner: "idle-1", Window: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	await(t, "the holder", func() bool { _, text := ask(quiet, "/watermark"); return strings.Contains(text, "owner=idle-1") })
 	await(t, "a higher watermark", func() bool { header, _ := ask(reading, "/id"); return id(header) > id(first) })
 	command := func(status int, args ...string) (text, log string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		assert.Equal(t, status, command(t.Context(), append([]string{"watermark", "--store", "file:" + dir}, args...), os.Getenv, &out, &errs), &errs)
+		assert.Equal(t, status, command(t.Context(),
+			append([]string{"watermark", "--store", "file:" + dir}, args...), os.Getenv, &out, &errs), &errs)
 		return out.String(), errs.String()
 	}
 	text, log := command(exitFailure)

@@ -23,7 +23,8 @@ func TestWorkerIDsAreCounted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := start(t, nil, "--store", "file:"+dir, "--layout", "43/8/12", "--fleet", "blue")
-	other, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Layout: layoutOf(t, "43/8/12"), Logger: slog.New(slog.DiscardHandler)})
+	other, err := lease.Acquire(t.Context(), lease.File(dir),
+		&lease.Options{Layout: layoutOf(t, "43/8/12"), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	shows := func(lines ...string) {
 		t.Helper()
@@ -32,8 +33,10 @@ func TestWorkerIDsAreCounted(t *testing.T) {
 			return !slices.ContainsFunc(lines, func(line string) bool { return !strings.Contains(metrics, "\n"+line) })
 		})
 	}
-	shows(`snowflake_store_workers{state="held"} 2`, `snowflake_store_workers{state="unused"} 254`, `snowflake_store_workers{state="dead"} 0`,
-		`snowflake_store_workers{state="lost"} 0`, `snowflake_worker_id{fleet="blue"} `, "snowflake_server_connections ", "snowflake_server_in_flight_limit 1024")
+	shows(`snowflake_store_workers{state="held"} 2`, `snowflake_store_workers{state="unused"} 254`,
+		`snowflake_store_workers{state="dead"} 0`,
+		`snowflake_store_workers{state="lost"} 0`, `snowflake_worker_id{fleet="blue"} `,
+		"snowflake_server_connections ", "snowflake_server_in_flight_limit 1024")
 	require.NoError(t, other.Release(t.Context()))
 	require.NoError(t, os.Remove(filepath.Join(dir, "worker", fmt.Sprint(other.Worker()))))
 	shows(`snowflake_store_workers{state="held"} 1`, `snowflake_store_workers{state="lost"} 1`)

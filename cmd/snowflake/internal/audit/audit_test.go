@@ -51,7 +51,8 @@ func stamped(t *testing.T, l snowflake.Layout, before time.Duration, worker, seq
 func TestReportMatchesASimpleCount(t *testing.T) {
 	all := []snowflake.Layout{
 		snowflake.DefaultLayout(), layouts.Sonyflake(), layouts.Twitter(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(),
-		{Epoch: snowflake.DefaultEpoch, Unit: time.Minute, TimeBits: 30, ClockSeqBits: 1, DatacenterBits: 2, WorkerBits: 3, SequenceBits: 2, WorkerLast: true},
+		{Epoch: snowflake.DefaultEpoch, Unit: time.Minute, TimeBits: 30, ClockSeqBits: 1, DatacenterBits: 2,
+			WorkerBits: 3, SequenceBits: 2, WorkerLast: true},
 	}
 	for seed := range uint64(12) {
 		l := all[seed%uint64(len(all))]
@@ -62,7 +63,8 @@ func TestReportMatchesASimpleCount(t *testing.T) {
 			spread = int64(10 * time.Second)
 		}
 		for range 10_000 {
-			p := snowflake.Parts{Time: noon.Add(-time.Duration(r.Int64N(spread))), Worker: r.IntN(4), Sequence: r.IntN(1 << min(l.SequenceBits, 4)),
+			p := snowflake.Parts{Time: noon.Add(-time.Duration(r.Int64N(spread))), Worker: r.IntN(4),
+				Sequence: r.IntN(1 << min(l.SequenceBits, 4)),
 				ClockSeq: r.IntN(1 << l.ClockSeqBits), Datacenter: r.IntN(1 << l.DatacenterBits)}
 			id, err := l.Encode(p)
 			require.NoError(t, err)
@@ -210,13 +212,15 @@ func TestGaps(t *testing.T) {
 
 func TestStepsBack(t *testing.T) {
 	l := snowflake.DefaultLayout()
-	r := audit(t, l, []snowflake.ID{stamped(t, l, 10*time.Second, 0, 0), stamped(t, l, 15*time.Second, 1, 0), stamped(t, l, 9*time.Second, 0, 0), stamped(t, l, 12*time.Second, 0, 0)})
+	r := audit(t, l, []snowflake.ID{stamped(t, l, 10*time.Second, 0, 0), stamped(t, l, 15*time.Second, 1, 0),
+		stamped(t, l, 9*time.Second, 0, 0), stamped(t, l, 12*time.Second, 0, 0)})
 	old := r.of("older")
 	assert.Equal(t, 1, old.Count, "of one worker")
 	assert.Equal(t, 4, old.First[0].Line)
 	assert.Contains(t, old.First[0].Text, "3s older")
 
-	r = audit(t, l, []snowflake.ID{stamped(t, l, 2*time.Second, 0, 0), stamped(t, l, 3*time.Second, 0, 1), stamped(t, l, 3*time.Second, 0, 0)})
+	r = audit(t, l, []snowflake.ID{stamped(t, l, 2*time.Second, 0, 0), stamped(t, l, 3*time.Second, 0, 1),
+		stamped(t, l, 3*time.Second, 0, 0)})
 	assert.Equal(t, 2, r.Workers[0].StepsBack)
 	assert.Empty(t, r.Wrong, "a second is not more than a second")
 }
