@@ -38,7 +38,7 @@ type Options struct {
 	// Rows bounds the rows of a span, unless more rows share the last ID. 0: 1,000.
 	Rows int
 
-	// Logger gets a warning when the reader cannot go on, and a message when it can again. Nil:
+	// Logger gets a warning when the reader cannot continue, and a message when it can again. Nil:
 	// slog.Default().
 	Logger *slog.Logger
 }
@@ -130,10 +130,10 @@ func (r *Reader) Next(ctx context.Context) (Span, error) {
 }
 
 // Read waits for the next span, and calls fn in a read-only transaction that sees every row of it,
-// on Options.Replica or else on the primary. If fn returns nil, the next call reads what follows
-// the span; store s.UpTo as the cursor before it, in another transaction, because this one cannot
-// write. If fn returns an error, Read returns it, and the next call begins with the same rows. All
-// other errors are those of [Reader.Next].
+// on Options.Replica or, if it is nil, on the primary. If fn returns nil, the next call reads what
+// follows the span; store s.UpTo as the cursor before it, in another transaction, because this one
+// cannot write. If fn returns an error, Read returns it, and the next call begins with the same
+// rows. All other errors are those of [Reader.Next].
 //
 // fn should be fast: a long transaction keeps PostgreSQL from vacuuming, and a replica may cancel
 // it. So collect the rows in fn, and process them after Read has returned.

@@ -122,7 +122,8 @@ func keysOf(s *schema.Schema) (keys []*schema.Field, err error) {
 		switch {
 		case tagged(f):
 			if !canHold(f.IndirectFieldType) {
-				return nil, fmt.Errorf("%w: gormid: %s.%s has the tag snowflake and the type %v; it must be an integer of 64 bits or a string",
+				return nil, fmt.Errorf("%w: gormid: %s.%s has the tag snowflake and the type %v; "+
+					"it must be an integer of 64 bits or a string",
 					gorm.ErrInvalidField, s.Name, f.Name, f.FieldType)
 			}
 			keys = append(keys, f)

@@ -69,10 +69,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Options are the settings of New. The zero value, and nil, consist entirely of
-// defaults.
+// Options configure New. A nil *Options, and a zero field, mean the defaults.
 type Options struct {
-	// Lease is the generator's lease. nil: there are no metrics of a lease.
+	// Lease is the generator's lease. If it is nil, there are no metrics of a lease.
 	Lease *lease.Lease
 
 	// Labels are put on each metric. If a process has several generators, give each a different
@@ -83,7 +82,7 @@ type Options struct {
 	Labels prometheus.Labels
 
 	// Clock is the clock from which remaining times are counted. If the generator has a clock of
-	// its own, set the same clock here. nil: the lease's clock, or snowflake.SystemClock() if there
+	// its own, set the same clock here. The default is the lease's clock, or SystemClock if there
 	// is no lease.
 	Clock snowflake.Clock
 }
@@ -135,7 +134,7 @@ func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 	return c, nil
 }
 
-// metric returns a metric, which is a counter if its name says total.
+// metric returns a metric. It is a counter if its name ends in _total.
 func (c *Collector) metric(name, help string, v float64) (prometheus.Metric, error) {
 	kind := prometheus.GaugeValue
 	if strings.HasSuffix(name, "_total") {
@@ -177,9 +176,9 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	l := c.lease.Stats()
-	send("lease_window_remaining_seconds", "How long IDs go on if no renewal succeeds; negative after the window's end.",
+	send("lease_window_remaining_seconds", "How long IDs continue if no renewal succeeds; negative after the window's end.",
 		seconds(now, l.Bound))
-	send("lease_window_seconds", "How long IDs can go on after a renewal.", seconds(l.Renewed, l.Bound))
+	send("lease_window_seconds", "How long IDs can continue after a renewal.", seconds(l.Renewed, l.Bound))
 	send("lease_renewals_total", "Renewals that succeeded.", float64(l.Renewals))
 	send("lease_failures_total", "Renewals and replacements that failed.", float64(l.Failures))
 	send("lease_replacements_total", "Lost worker IDs that were replaced.", float64(l.Replacements))

@@ -490,7 +490,8 @@ func TestTokensHaveNamesAndQuotas(t *testing.T) {
 		var quota atomic.Int64
 		quota.Store(50)
 		var burst atomic.Int64
-		s, dial := serveInMemory(t, generator(t), &server.Options{MaxIDs: 100, AccessLog: slog.New(slog.NewTextHandler(&log, nil)), Tokens: func() []server.Token {
+		access := slog.New(slog.NewTextHandler(&log, nil))
+		s, dial := serveInMemory(t, generator(t), &server.Options{MaxIDs: 100, AccessLog: access, Tokens: func() []server.Token {
 			n, most := int(quota.Load()), int(burst.Load())
 			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: n, Burst: most},
 				{Secret: "b", Name: "web", IDsPerSecond: n, Burst: most}, {Secret: "c", Name: "batch"}}

@@ -83,7 +83,8 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 		var failed error
 		var log strings.Builder
 		gen := generator(t)
-		s := newServer(t, gen, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Watermark: func(ctx context.Context) (lease.Mark, error) {
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		s := newServer(t, gen, &server.Options{Logger: logger, Watermark: func(ctx context.Context) (lease.Mark, error) {
 			calls++
 			time.Sleep(100 * time.Millisecond)
 			if failed != nil {

@@ -90,7 +90,8 @@ func TestNewWithALease(t *testing.T) {
 		assert.True(t, r.Worker == 1 || r.To.Equal(parts.Time.Add(time.Millisecond)))
 	}
 
-	assert.Regexp(t, fmt.Sprintf(`^layout: 41/0/5/5/12@.*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid()), succeed(t, "workers", "--store", dir))
+	want := fmt.Sprintf(`^layout: 41/0/5/5/12@.*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid())
+	assert.Regexp(t, want, succeed(t, "workers", "--store", dir))
 	assert.Contains(t, succeed(t, "workers", "--store", dir, "--json"), `"state":"free"`)
 	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockSeq=0 from=20\S+ to=20\S+\n$`,
 		text, os.Getpid(), parts.Worker),

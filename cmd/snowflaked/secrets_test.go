@@ -152,7 +152,8 @@ func TestSecretsAreRotated(t *testing.T) {
 		return strings.Contains(metrics(), `snowflake_server_reload_failed{files="tokens"} 1`) &&
 			strings.Contains(metrics(), `snowflake_server_reload_failed{files="tls"} 1`)
 	})
-	assert.Contains(t, metrics(), fmt.Sprintf("\nsnowflake_server_certificate_not_after_timestamp_seconds %v\n", float64(server.cert.NotAfter.Unix())))
+	notAfter := float64(server.cert.NotAfter.Unix())
+	assert.Contains(t, metrics(), fmt.Sprintf("\nsnowflake_server_certificate_not_after_timestamp_seconds %v\n", notAfter))
 	answers("invalid files", secure(old, client), "alpha-alpha-alpha", 200)
 	replace(t, file("token"), "beta-beta-beta-beta\n")
 	answers("the first token is gone", secure(old, client), "alpha-alpha-alpha", 401)

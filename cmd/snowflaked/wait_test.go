@@ -43,7 +43,8 @@ func TestServerAnswersWhileItWaits(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			p := launch(t, nil, []string{"SNOWFLAKED_STORE=" + store}, "--admin", "127.0.0.1:0", "--window", "1s")
 			admin := "http://" + p.awaitLog("probes are answered")["address"].(string)
-			main := "http://" + p.awaitLog("taking a worker ID: if the store is away, or has no entries, it takes minutes; /readyz says what it waits for")["address"].(string)
+			taking := p.awaitLog("taking a worker ID: if the store is away, or has no entries, it takes minutes; /readyz says what it waits for")
+			main := "http://" + taking["address"].(string)
 			for _, url := range []string{admin, main} {
 				status, text, _ := get(t, http.DefaultClient, url+"/healthz")
 				assert.Equal(t, 200, status, text)

@@ -226,7 +226,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 			return nil, s.explain(prefix, err)
 		}
 		for _, i := range page.Items {
-			e, _ := s.entry(i) // also if it cannot be read
+			e, _ := s.entry(i) // even if it cannot be read
 			all = append(all, e)
 		}
 	}
@@ -234,7 +234,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 }
 
 // throttlePause is how long List waits before it asks for a page again that DynamoDB throttled: a
-// partition has the reads of its limit anew each second.
+// partition has its limit of reads available again each second.
 const throttlePause = 200 * time.Millisecond
 
 // isThrottled reports whether DynamoDB refused a request because there were too many.

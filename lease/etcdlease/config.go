@@ -26,7 +26,7 @@ import (
 //
 // If Username is set, clientv3.New logs in. It waits for the cluster for up to DialTimeout,
 // 5 s, and fails with rpctypes.ErrAuthFailed if the password is wrong. Without a Username
-// it does not wait. The client logs in again by itself if the cluster does not know its
+// it does not wait. The client logs in again if the cluster does not know its
 // token any more: after a restart of the cluster, or after no call for --auth-token-ttl, 5
 // min by default. With etcd 3.4, clients without this Config never do.
 func Config(endpoints ...string) clientv3.Config {
@@ -58,7 +58,10 @@ func Config(endpoints ...string) clientv3.Config {
 // The client sends its token with a login, too. If the token is not valid any more, etcd 3.4
 // refuses the login for ever. So tell returns an empty token instead: then the client sends
 // none, is told to log in, and does.
-func tell(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func tell(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	if _, login := req.(*pb.AuthenticateRequest); login && rpctypes.Error(err) == rpctypes.ErrInvalidAuthToken {
 		return nil

@@ -18,8 +18,8 @@
 // An entry is a key. Its value is the entry's version, a space, and the entry's value, which is
 // JSON. The version is a random text, because etcd's revisions begin again if a cluster is made
 // anew. A renewal is one transaction: it compares the version, and puts the key. If you edit a
-// value by hand (etcdctl put), keep the text before its first space, and do so while nobody holds
-// the worker ID.
+// value by hand (etcdctl put), keep the text before its first space, and do so while no process
+// holds the worker ID.
 //
 // # The cluster
 //
@@ -144,7 +144,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 			return nil, err
 		}
 		for _, kv := range kvs {
-			e, _ := s.decode(kv) // also if it cannot be read
+			e, _ := s.decode(kv) // even if it cannot be read
 			all = append(all, e)
 		}
 		if !more {

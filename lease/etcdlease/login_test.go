@@ -121,7 +121,10 @@ func missingRights(t *testing.T, addr string) {
 	refused(t, opened(t, connect(t, addr), nil), limit, rpctypes.ErrUserEmpty, addr)
 
 	var logins atomic.Int64
-	writer, err := login(t, addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	writer, err := login(t, addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+		invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	) error {
 		if _, ok := req.(*pb.AuthenticateRequest); ok {
 			logins.Add(1)
 		}

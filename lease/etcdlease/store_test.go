@@ -79,7 +79,10 @@ func through(t *testing.T, addr string, see func(req any) error) *etcdlease.Stor
 	t.Helper()
 	c := etcdlease.Config(addr)
 	c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(
-		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		func(
+			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+			invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+		) error {
 			if err := see(req); err != nil {
 				return err
 			}

@@ -135,7 +135,9 @@ func whatKubectlShows(t *testing.T, c *cluster) {
 }
 
 // through opens a store whose requests go through a function, which may send them on.
-func (c *cluster) through(t *testing.T, prefix string, f func(send http.RoundTripper, req *http.Request) (*http.Response, error)) *k8slease.Store {
+func (c *cluster) through(
+	t *testing.T, prefix string, f func(send http.RoundTripper, req *http.Request) (*http.Response, error),
+) *k8slease.Store {
 	t.Helper()
 	cfg := config(c.Addr, kubetest.Token)
 	cfg.Wrap(func(send http.RoundTripper) http.RoundTripper {

@@ -33,13 +33,13 @@
 // A renewal is one JSON patch, which tests the version and replaces it.
 //
 // The API server has no clock that clients can ask exactly. So if a node's clock is ahead when a
-// pod acquires, nobody notices.
+// pod acquires a worker ID, it goes unnoticed.
 //
 // # How many renewals
 //
 // Each holder makes three renewals in a window. With [DefaultWindow], 1,000 pods make 30
 // renewals a second together, each a patch of some 1 kB. A long window has a price: if
-// a pod ends without Release, nobody can have its worker ID for up to 100 s. So have a spare
+// a pod ends without Release, no other pod can have its worker ID for up to 100 s. So have a spare
 // worker ID for each pod that may crash in that time. If a pod calls Release, its worker ID
 // is free at once.
 //
@@ -180,9 +180,9 @@ var (
 //
 // Errors name the object, and match the functions of k8s.io/apimachinery's package errors, such as
 // IsForbidden. If a Lease has a name that the store needs, but this package did not make it, the
-// error matches [lease.ErrBadRecord], and the Lease is not changed: somebody has to delete it. If
+// error matches [lease.ErrBadRecord], and the Lease is not changed: delete it. If
 // it has lost its annotation, and still has the label snowflake-ids/store, package lease may
-// replace it. If an answer is 429, or 500 or more, the error matches [lease.ErrAway]; also if a
+// replace it. If an answer is 429, or 500 or more, the error matches [lease.ErrAway]; likewise if a
 // right or the namespace is missing, or a certificate is not trusted, because an operator may be
 // about to mend that.
 func New(config *rest.Config, opts *Options) (*Store, error) {
@@ -202,7 +202,8 @@ func New(config *rest.Config, opts *Options) (*Store, error) {
 	case !goodNamespace.MatchString(o.Namespace):
 		return nil, invalid("Namespace %q is not the name of a namespace", o.Namespace)
 	case !goodPrefix.MatchString(o.Prefix) || len(o.Prefix) > 40:
-		return nil, invalid("Prefix %q is not 1 to 40 lower-case letters, digits and single hyphens, with a letter first and no hyphen last", o.Prefix)
+		return nil, invalid("Prefix %q is not 1 to 40 lower-case letters, digits and single hyphens, "+
+			"with a letter first and no hyphen last", o.Prefix)
 	}
 	// The scheme has only one group. client-go's typed clients have all groups, which makes a
 	// program three times as large.
@@ -223,7 +224,7 @@ func New(config *rest.Config, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// connect makes the client, or makes it anew if CAFile has changed.
+// connect makes the client, and makes it again if CAFile has changed.
 func (s *Store) connect() error {
 	var ca []byte
 	if s.config.CAFile != "" && len(s.config.CAData) == 0 {
@@ -339,7 +340,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 		if !strings.HasPrefix(l.Name, s.prefix+"--") || !strings.HasPrefix(s.key(l), prefix) {
 			return nil
 		}
-		e, _ := s.entry(l) // also if it cannot be read
+		e, _ := s.entry(l) // even if it cannot be read
 		e.Version = cmp.Or(e.Version, "unreadable")
 		all = append(all, e)
 		return nil
@@ -433,7 +434,7 @@ func patch(old string, e lease.Entry) (types.PatchType, []byte) {
 func (s *Store) refused(ctx context.Context, e lease.Entry, old string, why error) (lease.Entry, error) {
 	is, err := s.Get(ctx, e.Key)
 	switch {
-	case err != nil && is.Version == "": // else it cannot be read
+	case err != nil && is.Version == "": // with a version, it only cannot be read
 		return e, err
 	case is.Version == e.Version && string(is.Value) == string(e.Value):
 		return e, nil
@@ -452,7 +453,7 @@ func (s *Store) conflict(key string) error {
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	for {
 		o, e, err := s.get(ctx, key)
-		if err != nil && e.Version == "" { // else it cannot be read
+		if err != nil && e.Version == "" { // with a version, it only cannot be read
 			return err
 		}
 		if o == nil || e.Version != old {

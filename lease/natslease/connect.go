@@ -11,7 +11,7 @@ import (
 )
 
 // Connect is nats.Connect with options for a client that recovers soon after an outage: it tries to
-// connect for ever, to each server at least every 1.5 s, and gives up a connection on which nothing
+// connect forever, to each server at least every 1.5 s, and gives up a connection on which nothing
 // is heard for 12 s. (With the defaults of package nats it gives up after 60 tries, or if it is
 // refused twice, and notices a dead connection after 6 minutes.) It writes no log. Add what else
 // the servers need, such as nats.UserInfo, nats.UserCredentials and nats.RootCAs.

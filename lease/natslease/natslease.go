@@ -12,7 +12,7 @@
 //
 // It works with nats-server 2.11 and later, with JetStream. Use [Connect]: with the defaults of
 // the client, holders take minutes to notice a dead connection, and after two minutes without a
-// server the client gives up for ever.
+// server the client gives up for good.
 //
 // # What is stored
 //
@@ -24,15 +24,17 @@
 //     again, no revision comes again. A bucket that was made otherwise (nats kv add) is refused.
 //   - The bucket keeps one revision of a key, on the disk, without a limit for age or size. With an
 //     age, the record of a worker ID would vanish although its window may be open. Each process
-//     looks at the settings once a minute. If they are wrong, nobody renews, and the errors say
-//     what has to be set back.
-//   - A deletion puts a marker in place of the entry. The server removes the marker after an hour.
-//   - A read first writes to a key whose name ends with =read, and believes only an answer that
-//     knows this write. Any server of a cluster may answer a read, also a server that lags, was cut
-//     off or was paused; a write needs a majority. So a reader needs the right to write, and while
-//     a majority is away, reads fail too.
-//   - NATS does not tell the time at which it stored an entry along with the revision. So entries
-//     have no times, and a process that waits for a dead holder's worker ID measures the window.
+//
+// looks at the settings once a minute. If they are wrong, no lease is renewed, and the errors say
+//
+//	  what has to be set back.
+//	- A deletion puts a marker in place of the entry. The server removes the marker after an hour.
+//	- A read first writes to a key whose name ends with =read, and believes only an answer that
+//	  knows this write. Any server of a cluster may answer a read, also a server that lags, was cut
+//	  off or was paused; a write needs a majority. So a reader needs the right to write, and while
+//	  a majority is away, reads fail too.
+//	- NATS does not tell the time at which it stored an entry along with the revision. So entries
+//	  have no times, and a process that waits for a dead holder's worker ID measures the window.
 //
 // # Rights
 //
@@ -170,7 +172,7 @@ func (s *Store) Get(ctx context.Context, key string) (e lease.Entry, err error) 
 	return e, err
 }
 
-// get returns the entry of key, and the revision that has to be named to create it if the key has
+// get returns the entry of key, and the revision that must be named to create it if the key has
 // no entry.
 func (s *Store) get(ctx context.Context, kv jetstream.KeyValue, key string) (e lease.Entry, revision uint64, err error) {
 	all, err := s.read(ctx, kv, mark, func(uint64) any {
@@ -265,8 +267,10 @@ func parse(version string) uint64 {
 // page, from the revision after the last one.
 //
 // Before each page, read writes to the key barrier. If the last page has this write or a later one,
-// it comes from a server that knows all that was stored before. If it has not, read begins anew.
-func (s *Store) read(ctx context.Context, kv jetstream.KeyValue, barrier string, request func(from uint64) any) (map[string]*nats.Msg, error) {
+// it comes from a server that knows all that was stored before. If it has not, read begins again.
+func (s *Store) read(
+	ctx context.Context, kv jetstream.KeyValue, barrier string, request func(from uint64) any,
+) (map[string]*nats.Msg, error) {
 	all, from := map[string]*nats.Msg{}, uint64(1)
 	for {
 		written, messages, more, err := s.page(ctx, kv, barrier, request(from))
@@ -292,8 +296,10 @@ func (s *Store) read(ctx context.Context, kv jetstream.KeyValue, barrier string,
 }
 
 // page writes to the key barrier, and then asks. If an answer is lost, page gives up soon, and do
-// begins anew.
-func (s *Store) page(ctx context.Context, kv jetstream.KeyValue, barrier string, request any) (written uint64, messages []*nats.Msg, more bool, err error) {
+// begins again.
+func (s *Store) page(
+	ctx context.Context, kv jetstream.KeyValue, barrier string, request any,
+) (written uint64, messages []*nats.Msg, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	if written, err = kv.Put(ctx, barrier, nil); err == nil {
@@ -357,10 +363,10 @@ func entry(key string, m *nats.Msg) lease.Entry {
 // again. Within these times Get, Put and Delete, and List have their answers.
 var answerTime, listTime = 5 * time.Second, time.Minute // shorter in tests
 
-// do calls f with the bucket. While nobody answers for the bucket, do looks for it again, and makes
-// it if it is gone. A new bucket's servers may not be known everywhere yet, a bucket has no leader
-// during an election, and a server may refuse what it can do soon. A request that nobody answers
-// was not carried out, so do may repeat it.
+// do calls f with the bucket. While no server answers for the bucket, do looks for it again, and
+// makes it if it is gone. A new bucket's servers may not be known everywhere yet, a bucket has no
+// leader during an election, and a server may refuse what it can do soon. A request without an
+// answer was not carried out, so do may repeat it.
 func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(context.Context, jetstream.KeyValue) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -431,7 +437,7 @@ func (s *Store) find(ctx context.Context) (jetstream.KeyValue, error) {
 	stream, err := soon(ctx, look)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = soon(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.CreateStream(ctx, s.config()) })
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was quicker
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process was quicker
 			stream, err = soon(ctx, look)
 		}
 	}

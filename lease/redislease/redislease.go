@@ -9,7 +9,7 @@
 //	gen, err := snowflake.NewLeased(l, nil)
 //
 // Each process leases a worker ID, renews it with one round trip, three times in a
-// window, and makes IDs by itself, in tens of nanoseconds each. Package sequencer, in a
+// window, and makes IDs on its own, in tens of nanoseconds each. Package sequencer, in a
 // subdirectory, is for programs that want whole IDs from Redis instead.
 //
 // # What is stored
@@ -46,7 +46,7 @@
 // HAZARD: Redis replicates asynchronously, so a failover loses the writes that the master
 // acknowledged and the new master did not have yet. A crash without appendfsync always, and
 // a restored backup, also lose writes. If the acquisition or the last renewals of a worker
-// ID are lost, the worker ID may go to another process while its holder goes on. Both may
+// ID are lost, the worker ID may go to another process while its holder continues. Both may
 // then issue the same IDs, up to the bound that was lost. If clocks are right, this is at
 // most a window after the holder's last acknowledged renewal, and ends when the holder
 // notices, at its next renewal.
@@ -64,7 +64,7 @@
 //
 // # Outages
 //
-// When Redis does not answer, holders go on to the end of their windows, and recover by
+// When Redis does not answer, holders continue to the end of their windows, and recover by
 // themselves. Give the client a DialTimeout of a second or so, so that it gives up
 // connections that hang.
 //

@@ -30,7 +30,7 @@ type Options struct {
 	// Replicas is how many replicas must have acknowledged an entry before Put, Get or List
 	// returns it, by WAIT in the same round trip. If fewer do so within half of the caller's
 	// remaining time, and within a second, the error matches [ErrReplicas]. An entry that
-	// fewer replicas acknowledged is written all the same, but no lease uses it until enough
+	// fewer replicas acknowledged is still written, but no lease uses it until enough
 	// have. 0: nothing waits for replicas.
 	//
 	// HAZARD: this is no consensus. A failover may choose a replica that has not
@@ -287,7 +287,9 @@ func redirect(err error) (addr string, moved bool) {
 
 // runOn runs a script on a node and waits for its replicas. If asking is true, the node is being
 // given the key's slot.
-func (s *Store) runOn(ctx context.Context, node redis.Cmdable, asking bool, script *redis.Script, keys []string, args []any) ([]string, error) {
+func (s *Store) runOn(
+	ctx context.Context, node redis.Cmdable, asking bool, script *redis.Script, keys []string, args []any,
+) ([]string, error) {
 	var answer, acknowledged *redis.Cmd
 	var wait time.Duration
 	pipeline := func(eval func(redis.Pipeliner) *redis.Cmd) {
@@ -325,13 +327,14 @@ func patience(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)/2)
 	}
-	return max(wait, time.Millisecond) // WAIT takes 0 as for ever
+	return max(wait, time.Millisecond) // to WAIT, 0 means forever
 }
 
 // parse returns the entry in the members of a key. If it cannot be read, it has the version that
 // put.lua gives it, and no value.
 func parse(key string, members []string) lease.Entry {
-	if parts := strings.SplitN(members[0], " ", 4); len(members) == 1 && len(parts) == 4 && goodVersion.MatchString(parts[1]) && goodTime.MatchString(parts[2]) {
+	parts := strings.SplitN(members[0], " ", 4)
+	if len(members) == 1 && len(parts) == 4 && goodVersion.MatchString(parts[1]) && goodTime.MatchString(parts[2]) {
 		if at, err := parseTime(parts[2]); err == nil {
 			return lease.Entry{Key: key, Version: parts[1], Value: []byte(parts[3]), Time: at}
 		}

@@ -240,7 +240,8 @@ func (s *Store) get(ctx context.Context, key string) (e lease.Entry, deleted str
 	switch {
 	case len(nonce) != nonceLen || etag == "":
 		e.Version = etag
-		return e, "", fmt.Errorf("s3lease: %s: %w: the object does not begin with a random text and a space, or has no ETag", s.place(key), lease.ErrBadRecord)
+		return e, "", fmt.Errorf("s3lease: %s: %w: the object does not begin with a random text and a space, or has no ETag",
+			s.place(key), lease.ErrBadRecord)
 	case !hasValue:
 		return e, etag, nil
 	}
@@ -338,10 +339,11 @@ func (s *Store) put(ctx context.Context, key, old, body string) (etag string, er
 	if obeys.Load() {
 		return etag, nil
 	}
-	// The same request again has to be refused.
+	// The same request must now be refused.
 	in.Body = strings.NewReader(body)
 	if _, err = s.client.PutObject(ctx, in); err == nil {
-		return "", fmt.Errorf("s3lease: %s: %w: the service ignores If-Match or If-None-Match when it puts an object, so it cannot keep worker IDs", s.place(key), errors.ErrUnsupported)
+		return "", fmt.Errorf("s3lease: %s: %w: the service ignores If-Match or If-None-Match when it puts an object, "+
+			"so it cannot keep worker IDs", s.place(key), errors.ErrUnsupported)
 	}
 	if isRefusal(err) {
 		obeys.Store(true)

@@ -52,7 +52,7 @@ type statements struct {
 const alone = `(0 /*M! OR @@autocommit = 1 AND @@in_transaction = 0 */)`
 
 // statements returns the SQL of a table. An insert changes nothing if the row exists, but
-// needs the right to UPDATE: nobody takes a worker ID without the right to renew it.
+// needs the right to UPDATE: no process takes a worker ID that it may not renew.
 func (t table) statements() statements {
 	st := statements{
 		get:    `SELECT name, version, value, stored FROM {t} WHERE name = $1`,
@@ -265,7 +265,8 @@ func sees(ctx context.Context, db *sql.DB, one *sql.Conn, number string) error {
 	}
 	err = errors.Join(other.QueryRowContext(ctx, `PRAGMA `+number).Scan(&seen), set(was))
 	if err == nil && seen != mark {
-		err = fmt.Errorf("%w: the database is private to each connection of the pool, since it is in memory or temporary: use a file or, in a test, one connection (SetMaxOpenConns(1))", lease.ErrInvalidOptions)
+		err = fmt.Errorf("%w: the database is private to each connection of the pool, since it is in memory or temporary: "+
+			"use a file or, in a test, one connection (SetMaxOpenConns(1))", lease.ErrInvalidOptions)
 	}
 	return err
 }
@@ -328,7 +329,8 @@ func isDenied(err error) bool {
 // takes no writes because another server has become the primary; or that the connection to
 // MySQL broke.
 func isAway(err error) bool {
-	return strings.Contains(err.Error(), "invalid connection") || hasState(err, "57P01", "57P02", "57P03", "53300", "25006") || hasNumber(err, 1040, 1053, 1290)
+	return strings.Contains(err.Error(), "invalid connection") ||
+		hasState(err, "57P01", "57P02", "57P03", "53300", "25006") || hasNumber(err, 1040, 1053, 1290)
 }
 
 // isRefusal reports whether err says that the password is wrong, or that the user lacks a right.

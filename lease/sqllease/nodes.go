@@ -23,7 +23,7 @@ import (
 // to itself, and a process that starts again gets another one. The database is needed only
 // at the start.
 //
-// The price is that every start uses up a worker ID, also in a crash loop. Numbers begin at
+// The price is that every start uses up a worker ID, even in a crash loop. Numbers begin at
 // 1 (worker ID 0 is never given out), so 10 bits last for 1,023 starts in all. Choose a
 // layout with many worker bits; 22 last for 4,194,303 starts.
 //
@@ -31,7 +31,7 @@ import (
 // or dropped, or its count is set back; if the database is restored from a backup, or fails
 // over to a replica that lacked the last rows. It may also happen after rows were deleted:
 // with MySQL 5.7 or older and MariaDB before 10.2.4, whose InnoDB forgets the count when it
-// restarts and goes on from the largest number left, and with a SQLite table that Create
+// restarts and continues from the largest number left, and with a SQLite table that Create
 // has not made and that lacks AUTOINCREMENT. Keep the rows; after such a loss set the count
 // above all numbers that were given out. Commits that are not durable (see Hazards in the
 // package's documentation) lose numbers too.

@@ -23,7 +23,7 @@
 //
 // An entry is a row: name, version, value, and when it was stored, in microseconds since
 // 1970. Values are JSON; in psql, SELECT name, convert_from(value, 'UTF8') FROM snowflake_leases
-// shows them. Each Put writes a random version, so no version comes again, also if the table was
+// shows them. Each Put writes a random version, so no version comes again, even if the table was
 // dropped. A renewal is one statement and one round trip:
 //
 //	UPDATE snowflake_leases SET version = '...', ... WHERE name = 'worker/7' AND version = '...'
@@ -31,7 +31,7 @@
 // With MySQL it is a transaction, because only MariaDB can tell that a statement will be committed.
 // If two such statements collide, the database lets one of them find its row. So isolation
 // levels do not matter. The statement also brings back the time of the server's clock,
-// which decides when the holder of a worker ID is taken for dead. SQLite has no server.
+// which decides when the holder of a worker ID counts as dead. SQLite has no server.
 //
 // If the database says that nothing was changed because other statements were in the way (a
 // deadlock, a serialization failure, a lock that was not granted in time, a locked SQLite

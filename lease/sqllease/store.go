@@ -251,7 +251,9 @@ type querier interface {
 // committed, and reads what is old. So f gets a statement that does nothing on such a
 // connection, if it is MariaDB's, which can tell. If f is not sure that it did something, it
 // is called again in a transaction.
-func (s *Store) run(ctx context.Context, query string, args []any, f func(q querier, query string, args []any) (sure bool, err error)) error {
+func (s *Store) run(
+	ctx context.Context, query string, args []any, f func(q querier, query string, args []any) (sure bool, err error),
+) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -99,7 +99,9 @@ func openMySQL(s *source) (*sql.DB, error) {
 }
 
 // openSQL returns a function that opens a store in a database, which open opens.
-func openSQL(open func(*source) (*sql.DB, error), dialect sqllease.Dialect) func(context.Context, *source) (lease.Store, func() error, error) {
+func openSQL(
+	open func(*source) (*sql.DB, error), dialect sqllease.Dialect,
+) func(context.Context, *source) (lease.Store, func() error, error) {
 	return func(_ context.Context, s *source) (lease.Store, func() error, error) {
 		table := s.take("table")
 		db, err := open(s)
@@ -166,7 +168,7 @@ func openEtcd(ctx context.Context, s *source) (lease.Store, func() error, error)
 	return store, client.Close, err
 }
 
-// rereading are credentials that read the files anew for each connection, since certificates are
+// rereading are credentials that read the files again for each connection, since certificates are
 // renewed on disk.
 type rereading struct {
 	credentials.TransportCredentials

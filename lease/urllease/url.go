@@ -17,13 +17,13 @@ import (
 
 // scheme says how to open the URLs with a scheme.
 type scheme struct {
-	// open opens a store. Unless end is nil, it closes the client, also if there is an error.
+	// open opens a store. Unless end is nil, it closes the client, even if there is an error.
 	open    func(ctx context.Context, s *source) (store lease.Store, end func() error, err error)
 	port    string // of its servers, if the URL has no port; empty if the store has no hosts
 	several bool   // whether it may have several hosts
 	options string // that the URL may have; *: also the driver's
 
-	database func(s *source) (*sql.DB, error) // opens the database of a SQL store, else nil
+	database func(s *source) (*sql.DB, error) // opens the database of a SQL store; nil for others
 }
 
 var schemes map[string]scheme
@@ -63,7 +63,8 @@ func (e *URLError) Error() string {
 func (e *URLError) Is(target error) bool { return target == lease.ErrInvalidOptions }
 
 const forms = "file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE, mysql://HOST/DATABASE, " +
-	"redis://HOST, rediss://HOST, etcd://HOST,HOST, etcds://HOST,HOST, zk://HOST,HOST/ROOT, nats://HOST,HOST, natss://HOST,HOST, kubernetes:NAMESPACE, s3://BUCKET/PREFIX and dynamodb://TABLE/STORE"
+	"redis://HOST, rediss://HOST, etcd://HOST,HOST, etcds://HOST,HOST, zk://HOST,HOST/ROOT, nats://HOST,HOST, " +
+	"natss://HOST,HOST, kubernetes:NAMESPACE, s3://BUCKET/PREFIX and dynamodb://TABLE/STORE"
 
 // source is a URL in its parts. net/url takes one host only, and its errors have passwords in them.
 type source struct {
@@ -87,11 +88,11 @@ func parse(raw string) (*source, error) {
 		return nil, s.bad("its scheme is unknown")
 	}
 	if strings.Contains(rest, "#") {
-		return nil, s.bad("# has to be written as %23")
+		return nil, s.bad("# must be written as %23")
 	}
 	authority := strings.TrimPrefix(rest, "//")
 	if i := strings.IndexAny(authority, "/?"); known.port != "" && i >= 0 && strings.Contains(authority[i:], "@") {
-		return nil, s.bad("after the first / or ?, @ has to be written as %40; within a password, / is %2F and ? is %3F")
+		return nil, s.bad("after the first / or ?, @ must be written as %40; within a password, / is %2F and ? is %3F")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	if err := s.setOptions(query, known.options); err != nil {
@@ -298,7 +299,8 @@ func redactUser(raw string, known, goesOn bool) string {
 		}
 	}
 	colon := strings.IndexByte(raw[start:end], ':')
-	if lower := strings.ToLower(raw); colon < 0 && end < len(raw) && (strings.HasPrefix(lower, "redis") || strings.HasPrefix(lower, "nats")) {
+	lower := strings.ToLower(raw)
+	if colon < 0 && end < len(raw) && (strings.HasPrefix(lower, "redis") || strings.HasPrefix(lower, "nats")) {
 		// People write the password in the place of the user: redis://secret@host,
 		// nats://token@host.
 		return raw[:start] + redacted + raw[end:]

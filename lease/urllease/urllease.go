@@ -42,7 +42,7 @@
 //   - redis and rediss: prefix and replicas are fields of redislease.Options. Other options go to
 //     redis.ParseURL, such as dial_timeout=1s, which is the default here.
 //   - etcd and etcds: prefix is etcdlease.Options.Prefix. With etcds, ca, cert and key are files in
-//     PEM, which are read anew for each connection, as postgres' sslrootcert, sslcert and sslkey
+//     PEM, which are read again for each connection, as postgres' sslrootcert, sslcert and sslkey
 //     are; if there is no ca, the host's certificate authorities count.
 //   - zk: session is the session timeout, by default 4s. If the URL has a user, only this user
 //     gets rights to the znodes that the store makes.

@@ -85,7 +85,7 @@ var failures sync.Map
 //
 // A client tells a server how much it has seen. A server that knows less ends the connection,
 // because another one may know more. After the servers lost data none does, and package zk would
-// try for ever. So if connections of a session have ended in this way for longer than its timeout,
+// try forever. So if connections of a session have ended in this way for longer than its timeout,
 // Dial asks for a new session.
 func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -139,7 +139,8 @@ func (c *handshake) Read(b []byte) (int, error) {
 		unanswered.Delete(c.session)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		unanswered.LoadOrStore(c.session, time.Now())
-		err = fmt.Errorf("%w: the server ends connections without a session: it does not serve, or has lost data that this client has seen", err)
+		err = fmt.Errorf("%w: the server ends connections without a session: "+
+			"it does not serve, or has lost data that this client has seen", err)
 		failures.Store(c.address, err)
 	case err != nil:
 		failures.Store(c.address, err)

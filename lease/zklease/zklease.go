@@ -23,7 +23,7 @@
 //
 // Each change has a new nonce. The version of an entry is its nonce and the data version of its
 // znode. A renewal is one transaction: it removes the znode of the former nonce, and sets the data.
-// (The data version alone comes again if a znode is removed and made anew, or if the data was
+// (The data version alone comes again if a znode is removed and made again, or if the data was
 // restored from a backup. So a late request could find the version that it names.)
 //
 // In zkCli.sh, get /snowflake/worker/7 shows who holds worker ID 7. Change a value with set, keep
@@ -252,7 +252,7 @@ func (s *Store) walk(ctx context.Context, dir, begin string) (entries []znode, e
 		if z.isEntry() {
 			entries = append(entries, z)
 		}
-		if err == nil && z.nonce == "" { // also if somebody set the data of a directory
+		if err == nil && z.nonce == "" { // even if somebody set the data of a directory
 			var inside []znode
 			inside, err = s.walk(ctx, z.key+"/", "")
 			entries = append(entries, inside...)

@@ -55,7 +55,8 @@ type Options struct {
 	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2. After a call that
 	// timed out, its idle connections are closed if it has CloseIdleConnections, as an *http.Client
 	// does: nothing may arrive on them any more. If it speaks HTTP/2 and other calls share its
-	// connection, also let the transport send PINGs (http.Transport.HTTP2), or nobody notices. nil:
+	// connection, also let the transport send PINGs (http.Transport.HTTP2), or it goes unnoticed.
+	// nil:
 	// a client that speaks HTTP/1.1, and HTTP/2 with PINGs to a server with TLS.
 	HTTPClient connect.HTTPClient
 
@@ -74,7 +75,7 @@ type Options struct {
 	// still meanwhile. 0: 5 s.
 	MaxAge time.Duration
 
-	// Timeout is for how long a call to a server may take before the client calls again. It is less
+	// Timeout is how long a call to a server may take before the client calls again. It is less
 	// than MaxWait, or a server that hangs would leave no time for another call. If MaxAge is less,
 	// a call may take MaxAge: later its IDs would be too old. 0: 5 s, or a third of MaxWait if that
 	// is less.
@@ -127,7 +128,7 @@ var ErrClosed = errors.New("client: closed")
 // Client has a buffer of IDs. All methods may be called by any number of goroutines.
 type Client struct {
 	o       Options
-	vm      *atomic.Uint64 // the machine's generation; nil if nobody tells it
+	vm      *atomic.Uint64 // the machine's generation; nil if it does not report clones
 	servers []snowflakev1connect.SnowflakeServiceClient
 	at      int       // the server to ask; it and limited belong to the goroutine that fetches
 	limited time.Time // when a server refused more than most
@@ -156,7 +157,7 @@ type buffered struct {
 type answer struct {
 	born  uint64    // the machine's generation when the server was asked
 	asked time.Time // before the call
-	wall  time.Time // the same by the wall clock, which goes on while the machine is suspended
+	wall  time.Time // the same by the wall clock, which runs on while the machine is suspended
 }
 
 // age returns how old the IDs may be.
@@ -187,7 +188,7 @@ func New(server string, opts *Options) (*Client, error) {
 	return c, nil
 }
 
-// NextIDContext returns an ID that was handed out to nobody else. If the buffer is empty, it waits
+// NextIDContext returns an ID that no other call has returned. If the buffer is empty, it waits
 // for the next batch, until ctx is done and for Options.MaxWait at most; then the error matches
 // ctx's error or context.DeadlineExceeded, and has the error of the last call to the server. If
 // calling again cannot help, whichever server is called, the last server's error, a *connect.Error,
@@ -228,7 +229,7 @@ func (c *Client) isGood(b buffered, now time.Time) bool {
 	return b.answer.age(now) <= c.o.MaxAge && b.answer.born == c.generation()
 }
 
-// generation returns the machine's, or 0 if nobody tells it.
+// generation returns the machine's generation, or 0 if the machine does not report clones.
 func (c *Client) generation() uint64 { return vmclock.Generation(c.vm) }
 
 // left counts the IDs in the buffer, unless they are so old that they may expire before the next

@@ -24,7 +24,7 @@ type fetch struct {
 	done    chan struct{}         // closed at the end
 }
 
-// start starts to fetch if nobody fetches. It returns the fetch that runs.
+// start starts a fetch unless one is running. It returns the running fetch.
 func (c *Client) start() *fetch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,15 +54,15 @@ func (c *Client) end(f *fetch, enough func() bool) bool {
 	return true
 }
 
-// isEnough is whether so many IDs are left that no call waits. If answers take longer than half of
-// MaxAge, the IDs that are left never count, so it is enough if no call waits.
+// isEnough reports whether enough IDs are left that no call waits. If answers take longer than half
+// of MaxAge, the IDs that are left never count, so it is enough if no call waits.
 func (c *Client) isEnough() bool { return c.left(time.Now()) >= c.refill() || c.nobodyWaits() }
 
 func (c *Client) nobodyWaits() bool { return c.waiting.Load() == 0 }
 
-// run fetches until enough IDs are left, or nobody waits. If a call fails, it asks the next server,
-// and pauses when each server has failed. If nobody waits then, it gives up: the next call of
-// NextIDContext begins again.
+// run fetches until enough IDs are left, or no call waits. If a call fails, it asks the next
+// server, and pauses when each server has failed. If no call waits then, it gives up: the next call
+// of NextIDContext begins again.
 func (c *Client) run(f *fetch) {
 	failed, refused := 0, 0 // calls in a row
 	for pause := minPause; ; {
@@ -144,7 +144,7 @@ func (c *Client) fill(ids []int64, a *answer) {
 			default:
 			}
 		}
-		c.ids <- buffered{snowflake.ID(id), a} // there is room, because nobody else sends
+		c.ids <- buffered{snowflake.ID(id), a} // there is room, because no other goroutine sends
 	}
 }
 

@@ -8,12 +8,12 @@
 //	n, err := seq.Fill(ctx, ids)
 //
 // Prefer a lease, of package redislease. Use the Sequencer for many short-lived processes, if the
-// IDs of all clients must be in one order, or to go on with existing IDs of [layouts.Redis].
+// IDs of all clients must be in one order, or to continue with existing IDs of [layouts.Redis].
 //
 //	                    lease                             Sequencer
 //	an ID costs         some 50 ns                        a round trip, or with Fill a share of one
 //	Redis is asked      every ten seconds per process     for each call
-//	Redis is away       IDs go on for 20 to 30 s          no IDs
+//	Redis is away       IDs continue for 20 to 30 s          no IDs
 //	IDs a second        4,096,000 for each of 1,024       1,024,000 in all, from one server
 //	layout              any                               layouts.Redis, until 2039
 //	order               within a process                  all IDs of one server
@@ -57,7 +57,7 @@ type Options struct {
 	Shard int
 
 	// After is an ID that all new IDs will be greater than: pass SELECT
-	// coalesce(max(id), 0) to go on after existing IDs. 0: no limit.
+	// coalesce(max(id), 0) to continue after existing IDs. 0: no limit.
 	After snowflake.ID
 }
 
@@ -69,7 +69,7 @@ type Options struct {
 // Sequencer has returned gets greater IDs. While Redis keeps the key, this also holds
 // between Sequencers.
 //
-// If Redis' clock goes back, IDs go on from the last ID, which is in the key, up to
+// If Redis' clock goes back, IDs continue from the last ID, which is in the key, up to
 // MaxAhead ahead of the clock. If the key is lost, or is stale because it was last written
 // before a restart or a failover, the script makes a new one. (It does so too when a server
 // gets its first replica.) The new key begins MaxAhead after Redis' clock and the client's
