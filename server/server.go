@@ -9,7 +9,7 @@
 //
 //	GET /id            a new ID
 //	GET /ids?n=100     new IDs
-//	GET /decode/ID     the fields of an ID; ?layout=twitter for a layout not the generator's
+//	GET /decode/ID     the fields of an ID; ?layout=twitter for another layout than the generator's
 //	POST /identify     the layouts that the IDs of the body, one a line, most likely have
 //	GET /watermark     an ID below every ID issued from now on: see Options.Watermark
 //	GET /openapi.json  the description of these five
@@ -80,7 +80,8 @@ import (
 
 // Options are the settings of New. The zero value, and nil, consist entirely of defaults.
 type Options struct {
-	// Lease is the generator's: /readyz and /metrics follow it. nil: the generator has no lease.
+	// Lease is the generator's lease, which /readyz and /metrics follow. It is nil if there is
+	// none.
 	Lease *lease.Lease
 
 	// WaitsFor returns what the server waits for before Begin, if New gets no generator. Every
@@ -93,52 +94,53 @@ type Options struct {
 	// learns the holder's owner and host. For a minute after a call, a metric has the watermark's
 	// age, and answers have the header Snowflake-Watermark. HAZARD: a client of the server has no
 	// Lease.Hold. The watermark may pass IDs that the client has not stored yet: store them under
-	// the fence of docs/watermark.md. nil: there is no watermark.
+	// the fence of docs/watermark.md. If Watermark is nil, the server offers no watermark.
 	Watermark func(context.Context) (lease.Mark, error)
 
-	// MaxIDs is how many IDs one call of Batch or GET /ids may ask for. 0: 100,000.
+	// MaxIDs is how many IDs one call of Batch or GET /ids may ask for. The default is 100,000.
 	MaxIDs int
 
-	// MaxStreamTime bounds the duration of a Stream, however many IDs it asks for. 0: 10 minutes.
+	// MaxStreamTime bounds the duration of a Stream, however many IDs it asks for. The default is
+	// 10 minutes.
 	MaxStreamTime time.Duration
 
 	// MaxInFlight bounds the requests that are answered at a time, and so the memory. A request
 	// counts 1, and 1 more for each 1,024 IDs that it asks for. Requests beyond the limit are
-	// refused with resource_exhausted. 0: 1,024.
+	// refused with resource_exhausted. The default is 1,024.
 	MaxInFlight int
 
 	// MaxPerClient bounds the part of MaxInFlight that one client may use: an IPv4 address or a /64
 	// network of IPv6. Requests beyond it are refused with resource_exhausted. Behind a proxy,
 	// all requests can come from one address: then set it to MaxInFlight, and let the proxy bound
-	// each client. 0: half of MaxInFlight, or more if one call of MaxIDs needs more.
+	// each client. The default is half of MaxInFlight, or more if one call of MaxIDs needs more.
 	MaxPerClient int
 
 	// Timeout bounds the duration of a call, except Stream, from reading its request to writing its
-	// answer. 0: 10 seconds.
+	// answer. The default is 10 seconds.
 	Timeout time.Duration
 
-	// Tokens returns the bearer tokens, one of which a request has to carry. It is called for each
+	// Tokens returns the bearer tokens, one of which a request must carry. It is called for each
 	// request, so the tokens may change: while clients change to a new token, return both. Requests
 	// to /healthz, /readyz, /openapi.json, grpc.health.v1.Health and Home never need a token.
-	// nil: no request does.
+	// If Tokens is nil, no request does.
 	Tokens func() []Token
 
 	// Hosts are the names by which clients may call the server, in the header Host. localhost and
 	// the addresses of the loopback interface always may. A request with another name is refused
 	// with status 421: it may come from a page of another site, whose name was made to resolve to
-	// this host (DNS rebinding). nil: all names are allowed.
+	// this host (DNS rebinding). If Hosts is nil, all names are allowed.
 	Hosts []string
 
 	// Logger gets the reason, at most once in ten seconds, why no ID could be issued: answers leave
-	// out errors that may name users, databases or hosts. nil: slog.Default().
+	// out errors that may name users, databases or hosts. The default is slog.Default().
 	Logger *slog.Logger
 
-	// AccessLog gets a message for each request, except for /healthz, /readyz and /metrics. nil:
-	// there is no log.
+	// AccessLog gets a message for each request, except for /healthz, /readyz and /metrics. If it
+	// is nil, there is no such log.
 	AccessLog *slog.Logger
 
-	// Registry gets the metrics, and /metrics shows it. nil: one of the server's own, with the
-	// metrics of the Go runtime and the process.
+	// Registry gets the metrics, and /metrics shows it. The default is one of the server's own,
+	// with the metrics of the Go runtime and the process.
 	Registry *prometheus.Registry
 
 	// Fleet, if it is not empty, is a label of the metrics of the generator and its lease. Fleets
@@ -146,11 +148,11 @@ type Options struct {
 	// fires.
 	Fleet string
 
-	// Home answers requests for all other paths, such as /. nil: they are not found.
+	// Home answers requests for all other paths, such as /. If it is nil, they are not found.
 	Home http.Handler
 }
 
-// maxBody bounds the bytes of a request, also after decompression.
+// maxBody bounds the bytes of a request, before and after decompression.
 const maxBody = 64 << 10
 
 // Server is an http.Handler.
@@ -388,7 +390,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // Drain makes /readyz answer that the server is not ready, ends streams, and closes the connections
 // of HTTP/1 after their next answer. Everything else is answered as before. Call it before
-// http.Server.Shutdown, and leave load balancers the time to notice.
+// http.Server.Shutdown, early enough for load balancers to notice.
 func (s *Server) Drain() { s.draining.Store(true) }
 
 func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
@@ -401,7 +403,7 @@ func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
 }
 
 // HTTPServer returns a server for the handler that gives up slow clients, and speaks
-// HTTP/1.1 and HTTP/2, also without TLS.
+// HTTP/1.1 and HTTP/2, even without TLS.
 func (s *Server) HTTPServer(addr string) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -24,11 +24,12 @@ type Token struct {
 
 	// IDsPerSecond bounds the IDs of all clients of the name together. A call that asks for more
 	// than are left is refused with resource_exhausted, and Retry-After says when to repeat it; a
-	// stream is slowed down. 0: there is no limit.
+	// stream is slowed down. If it is 0, there is no limit.
 	IDsPerSecond int
 
 	// Burst bounds the IDs that are issued at once, after a time without IDs. A call that asks for
-	// more is refused with invalid_argument. 0: IDsPerSecond, which is one second's IDs.
+	// more is refused with invalid_argument. The default is IDsPerSecond, which is one second's
+	// IDs.
 	Burst int
 }
 

@@ -45,7 +45,7 @@ func version() string {
 // The exit statuses.
 const (
 	exitOK      = 0
-	exitFailure = 1 // even if only whois finds no issuer
+	exitFailure = 1 // also the status of whois if it finds no issuer
 	exitUsage   = 2 // a flag or an argument was refused
 )
 

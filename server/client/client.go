@@ -13,9 +13,9 @@
 // # What is promised
 //
 // No ID is handed out twice: not by one client, and not by two, whatever answers are lost, late or
-// repeated. Copies of a cloned machine are two clients only if the hypervisor tells
-// (Options.VMClock). A client never asks for an answer again; it asks for other IDs. So a lost
-// answer loses its IDs, and IDs that are left when the client is closed are lost, too.
+// repeated. Copies of a cloned machine count as two clients only if the hypervisor reports the
+// clone (Options.VMClock). A client never asks for an answer again; it asks for other IDs. So a
+// lost answer loses its IDs, and IDs that are left when the client is closed are lost, too.
 //
 // Order: the IDs of one batch are handed out in increasing order. If one server answers all
 // batches, all IDs of the client increase, as the IDs of a snowflake.Generator do. If several
@@ -55,39 +55,41 @@ type Options struct {
 	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2. After a call that
 	// timed out, its idle connections are closed if it has CloseIdleConnections, as an *http.Client
 	// does: nothing may arrive on them any more. If it speaks HTTP/2 and other calls share its
-	// connection, also let the transport send PINGs (http.Transport.HTTP2), or it goes unnoticed.
-	// nil:
-	// a client that speaks HTTP/1.1, and HTTP/2 with PINGs to a server with TLS.
+	// connection, also let the transport send PINGs (http.Transport.HTTP2), or it goes unnoticed
+	// that a connection is dead. The default is a client that speaks HTTP/1.1, and HTTP/2 with
+	// PINGs to a server with TLS.
 	HTTPClient connect.HTTPClient
 
 	// Token returns the bearer token for a call. It is called for each call to the server, so the
-	// token may change. nil: calls have no token.
+	// token may change. If Token is nil, calls have no token.
 	Token func() string
 
-	// Batch is how many IDs a call asks for. 1 to 50,000; 0: 1,000. More are asked for only if more
-	// calls of NextIDContext wait. If the server gives fewer at once, for example because of a
-	// token's quota, a call asks for as many as it gives, for a minute. The next batch is fetched
-	// when half of a batch is left, or when the IDs that are left are older than half of MaxAge.
+	// Batch is how many IDs a call asks for, 1 to 50,000. The default is 1,000. More are asked for
+	// only if more calls of NextIDContext wait. If the server gives fewer at once, for example
+	// because of a token's quota, a call asks for as many as it gives, for a minute. The next batch
+	// is fetched when half of a batch is left, or when the IDs that are left are older than half of
+	// MaxAge.
 	Batch int
 
 	// MaxAge is how old an ID may be when NextIDContext returns it. Its age counts from the time at
 	// which the client asked for it, so that IDs are discarded if the process or its machine stood
-	// still meanwhile. 0: 5 s.
+	// still meanwhile. The default is 5 s.
 	MaxAge time.Duration
 
 	// Timeout is how long a call to a server may take before the client calls again. It is less
 	// than MaxWait, or a server that hangs would leave no time for another call. If MaxAge is less,
-	// a call may take MaxAge: later its IDs would be too old. 0: 5 s, or a third of MaxWait if that
-	// is less.
+	// a call may take MaxAge: later its IDs would be too old. The default is 5 s, or a third of
+	// MaxWait if that is less.
 	Timeout time.Duration
 
-	// VMClock is the path of a device that tells if the machine was cloned: started again from a
-	// snapshot. Then the IDs in the buffer are thrown away, because each copy has them. Empty:
-	// /dev/vmclock0 if this process can read it and the hypervisor counts. If a path is given and
-	// cannot be used, New fails. Linux only.
+	// VMClock is the path of a device that tells whether the machine was cloned: started again from
+	// a snapshot. Then the IDs in the buffer are thrown away, because each copy has them. The
+	// default is /dev/vmclock0 if this process can read it and the hypervisor counts. If a path is
+	// given and cannot be used, New fails. Linux only.
 	VMClock string
 
-	// MaxWait bounds the time that NextIDContext waits for IDs, beside its context. 0: 15 s.
+	// MaxWait bounds the time that NextIDContext waits for IDs, beside its context. The default is
+	// 15 s.
 	MaxWait time.Duration
 }
 
@@ -192,7 +194,7 @@ func New(server string, opts *Options) (*Client, error) {
 // for the next batch, until ctx is done and for Options.MaxWait at most; then the error matches
 // ctx's error or context.DeadlineExceeded, and has the error of the last call to the server. If
 // calling again cannot help, whichever server is called, the last server's error, a *connect.Error,
-// is returned at once: a wrong token, say. A [snowflake.Generator] has this method, too.
+// is returned at once, for example for a wrong token. A [snowflake.Generator] has this method, too.
 func (c *Client) NextIDContext(ctx context.Context) (snowflake.ID, error) {
 	if err := cmp.Or(ctx.Err(), c.closed()); err != nil {
 		return 0, err
@@ -223,8 +225,8 @@ func (c *Client) take() (id snowflake.ID, ok bool) {
 	}
 }
 
-// isGood is whether an ID is not too old. If the machine was cloned, another copy may return the
-// same ID.
+// isGood reports whether an ID is not too old. If the machine was cloned, another copy may return
+// the same ID.
 func (c *Client) isGood(b buffered, now time.Time) bool {
 	return b.answer.age(now) <= c.o.MaxAge && b.answer.born == c.generation()
 }

@@ -117,7 +117,7 @@ const minPause, maxPause = 10 * time.Millisecond, time.Second
 const limitTime = time.Minute
 
 // limit returns how many IDs a call may ask for, if a server refused it because it asked for more;
-// else 0.
+// otherwise 0.
 func limit(err error) (most int) {
 	var refused *connect.Error
 	if !errors.As(err, &refused) || refused.Code() != connect.CodeInvalidArgument {
@@ -185,8 +185,8 @@ func check(ids []int64, n int) error {
 	return nil
 }
 
-// helps is whether calling the same server again may help. An error that is not the server's is one
-// of the network.
+// helps reports whether calling the same server again may help. An error that is not the server's
+// is one of the network.
 func helps(err error) bool {
 	var e *connect.Error
 	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
