@@ -19,11 +19,12 @@ import (
 // Options holds the settings of a [Reader]. Nil and the zero value mean the defaults.
 type Options struct {
 	// Every is how often the reader looks for new rows and, if there are any, reads the watermark.
-	// While there are none, it looks less and less often, down to a fifth as often. 0: a second.
+	// While there are none, it looks less and less often, down to a fifth as often. The default is
+	// a second.
 	Every time.Duration
 
 	// Replica is the database in which [Reader.Read] reads: a replica of the primary, or an address
-	// with several replicas behind it. [Reader.Next] ignores it. Nil: the primary.
+	// with several replicas behind it. [Reader.Next] ignores it. The default is the primary.
 	Replica *sql.DB
 
 	// Table is the table, or schema.table, whose rows are read; on SQLite, a table of the main
@@ -32,14 +33,14 @@ type Options struct {
 	// span may have any number of rows, or none.
 	Table string
 
-	// Column is the column of Table that holds the IDs. It needs an index. Empty: "id".
+	// Column is the column of Table that holds the IDs. It needs an index. The default is "id".
 	Column string
 
-	// Rows bounds the rows of a span, unless more rows share the last ID. 0: 1,000.
+	// Rows bounds the rows of a span, unless more rows share the last ID. The default is 1,000.
 	Rows int
 
-	// Logger gets a warning when the reader cannot continue, and a message when it can again. Nil:
-	// slog.Default().
+	// Logger gets a warning when the reader cannot continue, and a message when it can again. The
+	// default is slog.Default().
 	Logger *slog.Logger
 }
 

@@ -14,8 +14,8 @@ import (
 // Writer inserts rows so that a reader misses none of them. Its methods may be called by any number
 // of goroutines.
 type Writer struct {
-	// TxOptions are the options of the transactions. Set them before the first call of Do. Nil: the
-	// driver's defaults.
+	// TxOptions are the options of the transactions. Set them before the first call of Do. If they
+	// are nil, the driver's defaults apply.
 	TxOptions *sql.TxOptions
 
 	db    *sql.DB

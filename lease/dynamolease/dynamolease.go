@@ -15,8 +15,9 @@
 // The table has the partition key "store" and the sort key "key", both of type S, and no other
 // index. Several fleets can share a table, each with another Options.Store. To make the table:
 //
-//	aws dynamodb create-table --table-name snowflake --billing-mode PAY_PER_REQUEST --deletion-protection-enabled \
-//	    --attribute-definitions AttributeName=store,AttributeType=S AttributeName=key,AttributeType=S \
+//	aws dynamodb create-table --table-name snowflake --billing-mode PAY_PER_REQUEST \
+//	    --deletion-protection-enabled --attribute-definitions \
+//	    AttributeName=store,AttributeType=S AttributeName=key,AttributeType=S \
 //	    --key-schema AttributeName=store,KeyType=HASH AttributeName=key,KeyType=RANGE
 //
 // A process needs these rights:
@@ -102,7 +103,7 @@ const DefaultWindow = lease.MaxWindow
 // Options are the settings of New. The zero value, and nil, consist entirely of defaults.
 type Options struct {
 	// Store is the value of the partition key. All processes that share worker IDs must have
-	// the same. Empty: "snowflake".
+	// the same. The default is "snowflake".
 	Store string
 }
 

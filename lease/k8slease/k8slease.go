@@ -111,7 +111,7 @@ type Options struct {
 	Namespace string
 
 	// Prefix begins the names of all objects: at most 40 lower-case letters, digits and
-	// single hyphens, with a letter first and no hyphen last. Empty: "snowflake".
+	// single hyphens, with a letter first and no hyphen last. The default is "snowflake".
 	Prefix string
 }
 

@@ -93,11 +93,11 @@ const DefaultWindow = 30 * time.Second
 // Options are the settings of New. The zero value consists entirely of defaults, and so does nil.
 type Options struct {
 	// Bucket is the name of the bucket: letters, digits, '-' and '_'. All processes that share
-	// worker IDs must have the same Bucket. Empty: "snowflake".
+	// worker IDs must have the same Bucket. The default is "snowflake".
 	Bucket string
 
-	// Replicas is how many servers keep the bucket, if the store makes it: 1 to 5. 0: 3 if the
-	// server that answers belongs to a cluster, and 1 if not.
+	// Replicas is how many servers keep the bucket, if the store makes it: 1 to 5. The default is 3
+	// if the server that answers belongs to a cluster, and 1 if not.
 	Replicas int
 }
 

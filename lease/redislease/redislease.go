@@ -1,6 +1,8 @@
 // Package redislease gives out worker IDs with a Redis server that a fleet shares.
 //
-//	client := redis.NewClient(&redis.Options{Addr: "redis:6379", ContextTimeoutEnabled: true, DialTimeout: time.Second})
+//	client := redis.NewClient(&redis.Options{
+//		Addr: "redis:6379", ContextTimeoutEnabled: true, DialTimeout: time.Second,
+//	})
 //	store, err := redislease.New(client, nil)
 //	...
 //	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})

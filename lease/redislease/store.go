@@ -24,14 +24,15 @@ import (
 // does nil.
 type Options struct {
 	// Prefix is the beginning of the key's name: the entries are in the sorted set
-	// Prefix+"leases". Fleets with different layouts need different prefixes. Empty: "snowflake:".
+	// Prefix+"leases". Fleets with different layouts need different prefixes. The default is
+	// "snowflake:".
 	Prefix string
 
 	// Replicas is how many replicas must have acknowledged an entry before Put, Get or List
 	// returns it, by WAIT in the same round trip. If fewer do so within half of the caller's
 	// remaining time, and within a second, the error matches [ErrReplicas]. An entry that
 	// fewer replicas acknowledged is still written, but no lease uses it until enough
-	// have. 0: nothing waits for replicas.
+	// have. If Replicas is 0, nothing waits for replicas.
 	//
 	// HAZARD: this is no consensus. A failover may choose a replica that has not
 	// acknowledged the entry.

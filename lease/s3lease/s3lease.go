@@ -15,11 +15,12 @@
 //
 // # Services
 //
-// The service must have conditional writes: PutObject has to obey If-None-Match and If-Match,
+// The service must have conditional writes: PutObject must obey If-None-Match and If-Match,
 // atomically. A store checks this with its first writes, and refuses a service that ignores a
-// condition. It cannot see if a service is atomic. By their documentation (read in November 2026):
+// condition. It cannot see whether a service is atomic. By their documentation (read in November
+// 2026), services have these; Options.ConditionalDelete uses conditional deletes:
 //
-//	                      conditional puts              conditional deletes (Options.ConditionalDelete)
+//	                      conditional puts              conditional deletes
 //	Amazon S3             yes, since November 2024      yes, since September 2025
 //	Cloudflare R2         yes                           no
 //	MinIO                 yes, after August 2025 (1)    no: If-Match is ignored
@@ -52,7 +53,8 @@
 //	{
 //	  "Version": "2012-10-17",
 //	  "Statement": [
-//	    {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject"], "Resource": "arn:aws:s3:::my-bucket/snowflake/*"},
+//	    {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject"],
+//	     "Resource": "arn:aws:s3:::my-bucket/snowflake/*"},
 //	    {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::my-bucket"}
 //	  ]
 //	}
@@ -122,7 +124,7 @@ const DefaultWindow = lease.MaxWindow
 // Options are the settings of New. The zero value, and nil, consist entirely of defaults.
 type Options struct {
 	// Prefix is the beginning of all keys. All processes that share worker IDs must have the
-	// same Prefix. If it does not end with a slash, a slash is added. Empty: "snowflake/".
+	// same Prefix. If it does not end with a slash, a slash is added. The default is "snowflake/".
 	Prefix string
 
 	// PathStyle says that the bucket's name is a part of the path of a URL, not of the host's

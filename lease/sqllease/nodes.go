@@ -15,7 +15,8 @@ import (
 //
 //	nodes, err := sqllease.NewNodes(db, sqllease.MySQL, nil)
 //	...
-//	worker, err := nodes.Assign(ctx, sqllease.Node{Host: host, Port: port, Type: sqllease.Container}, layout)
+//	node := sqllease.Node{Host: host, Port: port, Type: sqllease.Container}
+//	worker, err := nodes.Assign(ctx, node, layout)
 //	...
 //	gen, err := snowflake.New(worker, &snowflake.Options{Layout: layout})
 //
@@ -43,7 +44,7 @@ type Node struct {
 	Port string // a port, a container's ID, or another text that is unique on the host
 	Type NodeType
 
-	// LaunchDate is the day of the start, in its own location. Zero: today.
+	// LaunchDate is the day of the start, in its own location. The default is today.
 	LaunchDate time.Time
 }
 

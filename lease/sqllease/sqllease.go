@@ -106,7 +106,7 @@ type Options struct {
 	// Table is the table's name, or schema.name. It consists of ASCII letters, digits and
 	// underscores, and does not begin with a digit; name and schema have at most 63
 	// characters each. Statements quote it, so it may be a reserved word, and its case counts
-	// if the database distinguishes case. Empty: "snowflake_leases" for New and Open,
+	// if the database distinguishes case. The default is "snowflake_leases" for New and Open,
 	// "WORKER_NODE" for NewNodes.
 	Table string
 }

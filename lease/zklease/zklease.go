@@ -88,11 +88,11 @@ const DefaultWindow = 30 * time.Second
 // does nil.
 type Options struct {
 	// Root is the znode that has all others below it; it may have parents. Processes with
-	// the same Root share worker IDs. Empty: /snowflake.
+	// the same Root share worker IDs. The default is /snowflake.
 	Root string
 
-	// ACL is the access control list of the znodes that the store makes. Existing znodes
-	// keep theirs. nil: anybody may do anything. With any other ACL, call [zk.Conn.AddAuth]
+	// ACL is the access control list of the znodes that the store makes. Existing znodes keep
+	// theirs. If it is nil, anybody may do anything. With any other ACL, call [zk.Conn.AddAuth]
 	// before New.
 	ACL []zk.ACL
 }

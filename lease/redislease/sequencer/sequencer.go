@@ -57,7 +57,7 @@ type Options struct {
 	Shard int
 
 	// After is an ID that all new IDs will be greater than: pass SELECT
-	// coalesce(max(id), 0) to continue after existing IDs. 0: no limit.
+	// coalesce(max(id), 0) to continue after existing IDs. If it is 0, there is no limit.
 	After snowflake.ID
 }
 
