@@ -120,9 +120,9 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 			named(`INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`),
 			named(`CREATE SEQUENCE IF NOT EXISTS {m} MINVALUE 0 OWNED BY {t}.id`),
 			named(`SELECT pg_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`),
-			// Logical replication copies the row, and not the sequence.
+			// Logical replication copies the row, but not the sequence.
 			named(`SELECT setval('{m}'::regclass, GREATEST(t.id, CASE WHEN m.is_called THEN m.last_value ELSE 0 END)) FROM {t} AS t, {m} AS m`))...)
-		// CASE evaluates its condition first. The sequence is read as it is then, and not in the
+		// CASE evaluates its condition first. The sequence is then read as it is, not in the
 		// statement's snapshot. From PostgreSQL 18 on, its value is NULL for a role without rights;
 		// the cast then fails. The arguments have exactly the types of the functions in pg_catalog,
 		// so that no function of another schema matches better.

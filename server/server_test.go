@@ -231,8 +231,9 @@ func TestBadInputNamesItsField(t *testing.T) {
 		"/decode/9223372036854775808": "id", "/decode/12345?layout=nobody": "layout",
 		"/decode/12345?layout=41/10": "layout", "/decode/12345?layout=63/0/0@0,-1s": "layout",
 		"/decode/9223372036854775807?layout=45/0/18@0,1s": "id",
-		"/decode/9223372036854775807?layout=jssafe":       "id", "/decode/1/2": "id", "/decode/12345?layout=41/10/12@99999999999999999": "layout",
-		"/decode/1?layout=30/32/1": "layout", "/decode/5?layout=" + long: "layout",
+		"/decode/9223372036854775807?layout=jssafe":       "id", "/decode/1/2": "id",
+		"/decode/12345?layout=41/10/12@99999999999999999": "layout",
+		"/decode/1?layout=30/32/1":                        "layout", "/decode/5?layout=" + long: "layout",
 	} {
 		var e struct{ Code, Message, Field string }
 		resp, text := get(t, http.DefaultClient, url+path, "Accept", "application/json")

@@ -535,7 +535,9 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"--token-file " + empty: "--token-file", "extra": `"extra"`, "--borrow-ahead -1s": "--borrow-ahead",
 		"--watermark 999ms": "--watermark", "--watermark -1s": "--watermark",
 		"--floor-every -1s": "--floor-every", "--max-clock-error -1s": "--max-clock-error", "--max-clock-error 5": "such as 10s",
-		"SNOWFLAKED_TIMEOUT=10": `--timeout: the environment variable SNOWFLAKED_TIMEOUT="10": time: missing unit in duration "10": want a time such as 10s`, "SNOWFLAKED_LAYOUT=nobody": "--layout",
+		"SNOWFLAKED_TIMEOUT=10": `--timeout: the environment variable SNOWFLAKED_TIMEOUT="10": ` +
+			`time: missing unit in duration "10": want a time such as 10s`,
+		"SNOWFLAKED_LAYOUT=nobody": "--layout",
 	} {
 		args := slices.DeleteFunc(strings.Fields(given), func(word string) bool { return strings.HasPrefix(word, "SNOWFLAKED_") })
 		getenv := func(name string) string {

@@ -282,7 +282,7 @@ func (s *Store) entry(i item) (lease.Entry, error) {
 	return lease.Entry{Key: key, Version: version, Value: []byte(value)}, nil
 }
 
-// Put stores value if the entry's version still is old.
+// Put stores value if the entry's version is still old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return lease.Entry{}, err

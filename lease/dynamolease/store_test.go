@@ -25,7 +25,8 @@ import (
 )
 
 func TestErrorsSayWhatToDo(t *testing.T) {
-	servertest.Refusals(t, "dynamolease: table workers, item snowflake key", `{"__type":"com.amazonaws.dynamodb.v20120810#CODE"}`, func(f servertest.RoundTrip) (lease.Store, error) {
+	const body = `{"__type":"com.amazonaws.dynamodb.v20120810#CODE"}`
+	servertest.Refusals(t, "dynamolease: table workers, item snowflake key", body, func(f servertest.RoundTrip) (lease.Store, error) {
 		cfg := configOf("127.0.0.1:1")
 		cfg.RetryMaxAttempts, cfg.HTTPClient = 5, f
 		return dynamolease.New(cfg, table, nil)

@@ -19,16 +19,16 @@ import (
 // outage: it tries to connect at least every 1.5 s, and gives up a connection on which
 // nothing is heard for 12 s. (With etcd's defaults the client tries every two minutes, and
 // never gives a connection up.) It has no logger. Add Username and Password, TLS and
-// whatever else the cluster needs. Append to DialOptions, and do not replace them.
+// whatever else the cluster needs. Append to DialOptions; do not replace them.
 //
 // The certificates in a tls.Config are never read again. If files are renewed while the program
 // runs, read them in GetClientCertificate and, with InsecureSkipVerify, in VerifyConnection.
 //
 // If Username is set, clientv3.New logs in. It waits for the cluster for up to DialTimeout,
 // 5 s, and fails with rpctypes.ErrAuthFailed if the password is wrong. Without a Username
-// it does not wait. The client logs in again if the cluster does not know its
-// token any more: after a restart of the cluster, or after no call for --auth-token-ttl, 5
-// min by default. With etcd 3.4, clients without this Config never do.
+// it does not wait. The client logs in again if the cluster no longer knows its token: after
+// a restart of the cluster, or after no call for --auth-token-ttl, 5 min by default. With
+// etcd 3.4, clients without this Config never log in again.
 func Config(endpoints ...string) clientv3.Config {
 	return clientv3.Config{
 		Endpoints:            endpoints,
@@ -55,9 +55,9 @@ func Config(endpoints ...string) clientv3.Config {
 // tell makes a call. If time is up, its error has gRPC's text, which says why there is no
 // connection. The client would replace an error of gRPC's own by the context's.
 //
-// The client sends its token with a login, too. If the token is not valid any more, etcd 3.4
-// refuses the login for ever. So tell returns an empty token instead: then the client sends
-// none, is told to log in, and does.
+// The client sends its token even with a login. If the token is no longer valid, etcd 3.4 refuses
+// the login forever. So tell returns an empty token instead: then the client sends none, is told to
+// log in, and does.
 func tell(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,

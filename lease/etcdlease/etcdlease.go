@@ -16,8 +16,8 @@
 // # What is stored
 //
 // An entry is a key. Its value is the entry's version, a space, and the entry's value, which is
-// JSON. The version is a random text, because etcd's revisions begin again if a cluster is made
-// anew. A renewal is one transaction: it compares the version, and puts the key. If you edit a
+// JSON. The version is a random text, because etcd's revisions begin again if the cluster is made
+// again. A renewal is one transaction: it compares the version, and puts the key. If you edit a
 // value by hand (etcdctl put), keep the text before its first space, and do so while no process
 // holds the worker ID.
 //
@@ -32,8 +32,8 @@
 //
 //	etcdctl role grant-permission snowflake readwrite --prefix /snowflake/
 //
-// A client logs in when it connects, and when the cluster does not know its token any more. To
-// check a password takes the server some 0.1 s of a core. So in a large fleet use --bcrypt-cost 4
+// A client logs in when it connects, and when the cluster no longer knows its token. To check a
+// password takes some 0.1 s of a core of the server. So in a large fleet use --bcrypt-cost 4
 // and long random passwords, or client certificates.
 //
 // etcd has no clock that can be asked. So if a process's clock is ahead when it acquires, nobody
@@ -82,7 +82,7 @@ const DefaultWindow = 30 * time.Second
 // does nil.
 type Options struct {
 	// Prefix is the beginning of all keys. All processes that share worker IDs must have
-	// the same Prefix. If it does not end with a slash, a slash is added. Empty:
+	// the same Prefix. If it does not end with a slash, a slash is added. The default is
 	// "/snowflake/".
 	Prefix string
 }
@@ -183,7 +183,7 @@ func (s *Store) decode(kv *mvccpb.KeyValue) (lease.Entry, error) {
 	return e, nil
 }
 
-// Put stores value if the entry's version still is old.
+// Put stores value if the entry's version is still old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	e := lease.Entry{Key: key, Version: rand.Text(), Value: value}
 	return e, s.change(ctx, key, old, clientv3.OpPut(s.prefix+key, e.Version+" "+string(value)))
@@ -226,7 +226,7 @@ func (s *Store) conflict(key string) error {
 	return fmt.Errorf("etcdlease: key %s%s: %w", s.prefix, key, lease.ErrConflict)
 }
 
-// change does op if the entry's version still is old.
+// change does op if the entry's version is still old.
 func (s *Store) change(ctx context.Context, key, old string, op clientv3.Op) error {
 	if err := ctx.Err(); err != nil {
 		return err

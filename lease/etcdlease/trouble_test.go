@@ -33,20 +33,21 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 // quotaIsFull is the trouble of a cluster that has no space. An operator makes space and disarms
 // the alarm.
 func quotaIsFull(addr string) servertest.Trouble {
-	return servertest.Trouble{Name: "QuotaIsFull", Says: []string{rpctypes.ErrNoSpace.Error()}, Begin: func(t *testing.T, _ string) func(*testing.T) {
-		client := connect(t, addr)
-		for i := 0; ; i++ {
-			_, err := client.Put(t.Context(), fmt.Sprint("filler/", i), strings.Repeat("x", 1<<20))
-			if errors.Is(err, rpctypes.ErrNoSpace) {
-				break
+	return servertest.Trouble{Name: "QuotaIsFull", Says: []string{rpctypes.ErrNoSpace.Error()},
+		Begin: func(t *testing.T, _ string) func(*testing.T) {
+			client := connect(t, addr)
+			for i := 0; ; i++ {
+				_, err := client.Put(t.Context(), fmt.Sprint("filler/", i), strings.Repeat("x", 1<<20))
+				if errors.Is(err, rpctypes.ErrNoSpace) {
+					break
+				}
+				require.NoError(t, err)
 			}
-			require.NoError(t, err)
-		}
-		return func(t *testing.T) {
-			deleted := servertest.Must(client.Delete(t.Context(), "filler/", clientv3.WithPrefix()))(t)
-			servertest.Must(client.Compact(t.Context(), deleted.Header.Revision, clientv3.WithCompactPhysical()))(t)
-			servertest.Must(client.Defragment(t.Context(), addr))(t)
-			servertest.Must(client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}))(t)
-		}
-	}}
+			return func(t *testing.T) {
+				deleted := servertest.Must(client.Delete(t.Context(), "filler/", clientv3.WithPrefix()))(t)
+				servertest.Must(client.Compact(t.Context(), deleted.Header.Revision, clientv3.WithCompactPhysical()))(t)
+				servertest.Must(client.Defragment(t.Context(), addr))(t)
+				servertest.Must(client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}))(t)
+			}
+		}}
 }

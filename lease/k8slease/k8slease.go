@@ -371,7 +371,7 @@ func (s *Store) entry(o *coordination.Lease) (lease.Entry, error) {
 		lease.ErrBadRecord, s.place(o.Name), versionAnnotation, storeLabel)
 }
 
-// Put stores value if the entry's version still is old.
+// Put stores value if the entry's version is still old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return lease.Entry{}, err

@@ -39,12 +39,13 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	servertest.Troubles(t, s, host.Addr(), append(servertest.Moves(host),
 		servertest.HalfOpen(host),
 		servertest.NameIsUnknown(host),
-		servertest.Trouble{Name: "CertificateIsRenewed", Says: []string{"certificate"}, Begin: func(t *testing.T, _ string) func(*testing.T) {
-			c.Kill()
-			servertest.Do(t, os.Remove(c.CA), os.Remove(strings.TrimSuffix(c.CA, ".crt")+".key"))
-			c.Restart() // it makes another one
-			return trust
-		}},
+		servertest.Trouble{Name: "CertificateIsRenewed", Says: []string{"certificate"},
+			Begin: func(t *testing.T, _ string) func(*testing.T) {
+				c.Kill()
+				servertest.Do(t, os.Remove(c.CA), os.Remove(strings.TrimSuffix(c.CA, ".crt")+".key"))
+				c.Restart() // it makes another one
+				return trust
+			}},
 		servertest.Trouble{Name: "AllObjectsAreDeleted", Begin: func(t *testing.T, _ string) func(*testing.T) {
 			c.Wipe(t)
 			return func(t *testing.T) { c.Namespace(t, "default") }

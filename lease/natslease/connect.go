@@ -13,15 +13,15 @@ import (
 // Connect is nats.Connect with options for a client that recovers soon after an outage: it tries to
 // connect forever, to each server at least every 1.5 s, and gives up a connection on which nothing
 // is heard for 12 s. (With the defaults of package nats it gives up after 60 tries, or if it is
-// refused twice, and notices a dead connection after 6 minutes.) It writes no log. Add what else
-// the servers need, such as nats.UserInfo, nats.UserCredentials and nats.RootCAs.
+// refused twice, and notices a dead connection after 6 minutes.) It writes no log. Add whatever
+// else the servers need, such as nats.UserInfo, nats.UserCredentials and nats.RootCAs.
 //
-// url has one or more URLs of servers, with commas between them. Connect returns without an error
-// if no server answers: then the connection is made later. If an option cannot be used, Connect
+// url has one or more URLs of servers, with commas between them. If no server answers, Connect
+// returns no error, and the connection is made later. If an option cannot be used, Connect
 // returns the option's error.
 //
 // With nats.RootCAs and nats.ClientCert, the files are read at each connection, so that
-// certificates may be renewed. What nats.Secure gets is never read again.
+// certificates may be renewed. The files behind nats.Secure are never read again.
 func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect(url, append([]nats.Option{
 		nats.RetryOnFailedConnect(true),

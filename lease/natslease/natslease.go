@@ -24,17 +24,15 @@
 //     again, no revision comes again. A bucket that was made otherwise (nats kv add) is refused.
 //   - The bucket keeps one revision of a key, on the disk, without a limit for age or size. With an
 //     age, the record of a worker ID would vanish although its window may be open. Each process
-//
-// looks at the settings once a minute. If they are wrong, no lease is renewed, and the errors say
-//
-//	  what has to be set back.
-//	- A deletion puts a marker in place of the entry. The server removes the marker after an hour.
-//	- A read first writes to a key whose name ends with =read, and believes only an answer that
-//	  knows this write. Any server of a cluster may answer a read, also a server that lags, was cut
-//	  off or was paused; a write needs a majority. So a reader needs the right to write, and while
-//	  a majority is away, reads fail too.
-//	- NATS does not tell the time at which it stored an entry along with the revision. So entries
-//	  have no times, and a process that waits for a dead holder's worker ID measures the window.
+//     looks at the settings once a minute. If they are wrong, no lease is renewed, and the errors
+//     say what must be set back.
+//   - A deletion puts a marker in place of the entry. The server removes the marker after an hour.
+//   - A read first writes to a key whose name ends with =read, and believes only an answer that
+//     knows this write. Any server of a cluster may answer a read, even a server that lags, was cut
+//     off or was paused; a write needs a majority. So a reader needs the right to write, and while
+//     a majority is away, reads fail too.
+//   - NATS does not tell the time at which it stored an entry along with the revision. So entries
+//     have no times, and a process that waits for a dead holder's worker ID measures the window.
 //
 // # Rights
 //
@@ -48,7 +46,7 @@
 // survive the crash of a server and a failover. They do not survive the following.
 //
 // HAZARD: by default NATS syncs its files every two minutes. If a single server loses power, the
-// bounds of up to two minutes are lost, and IDs may repeat. In a cluster one server is enough, too,
+// bounds of up to two minutes are lost, and IDs may repeat. In a cluster, too, one server is enough
 // if another replica lags at that time, because it was paused or cut off
 // (https://jepsen.io/analyses/nats-2.12.1). Set sync_interval: always in the block jetstream. (A
 // server process that is killed loses nothing.)
@@ -58,9 +56,9 @@
 // off. Before you remove a server, or start a server whose disk was damaged, stop all holders, as
 // before a restore.
 //
-// HAZARD: a bucket that is restored from a backup has the bounds, and counts revisions on, from the
-// time of the backup, so IDs may repeat. Stop all holders before you restore. Start holders again
-// only when the clock is past the last bound, a window after the last holder stopped.
+// HAZARD: a bucket that is restored from a backup has the bounds from the time of the backup, and
+// counts revisions from there, so IDs may repeat. Stop all holders before you restore. Start
+// holders again only when the clock is past the last bound, a window after the last holder stopped.
 //
 // HAZARD: a fleet needs one bucket in one account. If it is spread over two, each worker ID
 // exists twice. (Two fleets with one bucket share its worker IDs. This is safe, but may exhaust
@@ -215,7 +213,7 @@ func (s *Store) List(ctx context.Context, prefix string) (entries []lease.Entry,
 	return entries, nil
 }
 
-// Put stores value if the entry's version still is old.
+// Put stores value if the entry's version is still old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	e := lease.Entry{Key: key, Value: value}
 	err := s.do(ctx, key, answerTime, func(ctx context.Context, kv jetstream.KeyValue) error {
@@ -359,7 +357,7 @@ func entry(key string, m *nats.Msg) lease.Entry {
 	return lease.Entry{Key: key, Version: m.Header.Get(jetstream.SequenceHeader), Value: m.Data}
 }
 
-// A server that loses its leadership leaves requests without an answer, so the caller has to ask
+// A server that loses its leadership leaves requests without an answer, so the caller must ask
 // again. Within these times Get, Put and Delete, and List have their answers.
 var answerTime, listTime = 5 * time.Second, time.Minute // shorter in tests
 

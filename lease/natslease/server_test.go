@@ -64,7 +64,8 @@ func start(t testing.TB, n int, config ...string) cluster {
 		lines := append([]string{"server_name: " + m.Name, "listen: " + m.Addr,
 			"jetstream: {store_dir: " + m.Dir + ", max_file: 10G}"}, config...)
 		if n > 1 {
-			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: '%s', advertise: '127.0.0.1:1', routes: [%s]}", m.Peers[0], strings.Join(routes, ", ")))
+			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: '%s', advertise: '127.0.0.1:1', routes: [%s]}",
+				m.Peers[0], strings.Join(routes, ", ")))
 		}
 		servertest.Do(t, os.WriteFile(m.Dir+".conf", []byte(strings.ReplaceAll(strings.Join(lines, "\n"), "STORE", m.Dir)), 0o600))
 		return servertest.Command{Path: path, Args: []string{"-c", m.Dir + ".conf"}}, func() error { return ready(m.Addr) }

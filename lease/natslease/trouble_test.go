@@ -50,37 +50,39 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 
 // spaceIsFull is the trouble of a server whose streams have all the space that it may use.
 func spaceIsFull(admin func(*testing.T) jetstream.JetStream) servertest.Trouble {
-	return servertest.Trouble{Name: "SpaceIsFull", Says: []string{"insufficient", "resource"}, Begin: func(t *testing.T, _ string) func(*testing.T) {
-		js := admin(t)
-		servertest.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "filler", Subjects: []string{"filler"}}))(t)
-		for size := 1 << 19; size > 0; size /= 2 {
-			for err := error(nil); err == nil; {
-				_, err = js.Publish(t.Context(), "filler", make([]byte, size))
+	return servertest.Trouble{Name: "SpaceIsFull", Says: []string{"insufficient", "resource"},
+		Begin: func(t *testing.T, _ string) func(*testing.T) {
+			js := admin(t)
+			servertest.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "filler", Subjects: []string{"filler"}}))(t)
+			for size := 1 << 19; size > 0; size /= 2 {
+				for err := error(nil); err == nil; {
+					_, err = js.Publish(t.Context(), "filler", make([]byte, size))
+				}
 			}
-		}
-		return func(t *testing.T) { servertest.Do(t, js.DeleteStream(t.Context(), "filler")) }
-	}}
+			return func(t *testing.T) { servertest.Do(t, js.DeleteStream(t.Context(), "filler")) }
+		}}
 }
 
 // settingIsChanged is the trouble of a bucket that somebody lets forget entries. Nobody renews in
 // it until the setting is set back.
 func settingIsChanged(admin func(*testing.T) jetstream.JetStream) servertest.Trouble {
-	return servertest.Trouble{Name: "SettingIsChanged", Says: []string{"max_msgs is 100000, not -1"}, Begin: func(t *testing.T, space string) func(*testing.T) {
-		js := admin(t)
-		var config jetstream.StreamConfig
-		servertest.Await(t, func() error { // the trouble before may have been that there was none
-			stream, err := js.Stream(t.Context(), "KV_"+space)
-			if err == nil {
-				config = stream.CachedInfo().Config
+	return servertest.Trouble{Name: "SettingIsChanged", Says: []string{"max_msgs is 100000, not -1"},
+		Begin: func(t *testing.T, space string) func(*testing.T) {
+			js := admin(t)
+			var config jetstream.StreamConfig
+			servertest.Await(t, func() error { // the trouble before may have been that there was none
+				stream, err := js.Stream(t.Context(), "KV_"+space)
+				if err == nil {
+					config = stream.CachedInfo().Config
+				}
+				return err
+			})
+			change := func(t *testing.T, most int64) {
+				config.MaxMsgs = most
+				_, err := js.UpdateStream(t.Context(), config)
+				require.NoError(t, err)
 			}
-			return err
-		})
-		change := func(t *testing.T, most int64) {
-			config.MaxMsgs = most
-			_, err := js.UpdateStream(t.Context(), config)
-			require.NoError(t, err)
-		}
-		change(t, 100_000)
-		return func(t *testing.T) { change(t, -1) }
-	}}
+			change(t, 100_000)
+			return func(t *testing.T) { change(t, -1) }
+		}}
 }

@@ -94,7 +94,8 @@ func TestForeignDataIsRefused(t *testing.T) {
 	store := opened(t, client, nil)
 	for _, member := range []string{"worker/7", "worker/7 ", "worker/7 v", "worker/7 v 1",
 		"worker/7 v x value", "worker/7 v 1.5 value", "worker/7  1 value",
-		"worker/7 v -1 value", "worker/7 v +1 value", "worker/7 v\t1 1 value", "worker/7 v\v1 1 value", "worker/7 v 99999999999999999999 value"} {
+		"worker/7 v -1 value", "worker/7 v +1 value", "worker/7 v\t1 1 value", "worker/7 v\v1 1 value",
+		"worker/7 v 99999999999999999999 value"} {
 		client.Del(t.Context(), leasesKey)
 		client.ZAdd(t.Context(), leasesKey, redis.Z{Member: member})
 		all, err := store.List(t.Context(), "worker/")
@@ -350,9 +351,10 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	now.Store(master.Addr)
 	late.Store(master.Addr)
 	open := func(now *atomic.Value) lease.Store {
-		return opened(t, redistest.NewClient(t, &redis.Options{ContextTimeoutEnabled: true, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, now.Load().(string))
-		}}), nil)
+		}
+		return opened(t, redistest.NewClient(t, &redis.Options{ContextTimeoutEnabled: true, Dialer: dial}), nil)
 	}
 	// The first holder's record must be live until the next holder looks at it.
 	first, firstIDs := acquire(t, open(&now), &lease.Options{Window: 2 * window, Owner: "first", Count: 1})

@@ -29,7 +29,8 @@ func faked(f servertest.RoundTrip) aws.Config {
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
-	servertest.Refusals(t, "s3lease: s3://workers/snowflake/key", "<Error><Code>CODE</Code></Error>", func(f servertest.RoundTrip) (lease.Store, error) {
+	const body = "<Error><Code>CODE</Code></Error>"
+	servertest.Refusals(t, "s3lease: s3://workers/snowflake/key", body, func(f servertest.RoundTrip) (lease.Store, error) {
 		return s3lease.New(faked(f), "workers", &s3lease.Options{PathStyle: true})
 	}, []servertest.Refusal{
 		{Status: 404, Code: "NoSuchBucket", Says: "make the bucket first"},

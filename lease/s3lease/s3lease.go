@@ -299,7 +299,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	return all, errors.Join(errs...)
 }
 
-// Put stores value if the entry's version still is old.
+// Put stores value if the entry's version is still old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	e := lease.Entry{Key: key, Value: value}
 	body := rand.Text() + " " + string(value)

@@ -211,8 +211,8 @@ func (t *table) retry(ctx context.Context, f func() error) error {
 }
 
 // isShared returns an error if each connection of the pool has a database of its own: one in
-// memory, or a temporary file of SQLite. Then each would give out the same worker IDs. Nothing is
-// wrong with a pool of one connection.
+// memory, or a temporary file of SQLite. Then each would give out the same worker IDs. A pool of
+// one connection is fine.
 func (t *table) isShared(ctx context.Context) error {
 	if t.dialect != SQLite || t.shared.Load() || t.db.Stats().MaxOpenConnections == 1 {
 		return nil

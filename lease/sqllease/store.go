@@ -146,7 +146,7 @@ func (s *Store) read(ctx context.Context, query string, args ...any) (entries []
 	return entries, nil
 }
 
-// errCut says that an answer lacks its last row, after which nothing can be missing.
+// errCut is returned if an answer lacks its last row, so that other rows may be missing as well.
 var errCut = errors.New("the answer was cut: something between the store and the table limits how many rows are returned")
 
 // Put implements [lease.Store]. If there is no table, it creates one.

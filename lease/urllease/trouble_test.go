@@ -95,11 +95,12 @@ func TestPostgresRereadsCertificates(t *testing.T) {
 		"ssl_ca_file="+in("server-ca.pem"))
 	suffer(t, p, fmt.Sprintf("postgres://owner@%s/postgres?table=%%s&sslmode=verify-full&sslrootcert=%s&sslcert=%s&sslkey=%s",
 		addr, a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key")),
-		servertest.Trouble{Name: "CertificatesAreRenewed", Says: []string{"certificate"}, Begin: func(t *testing.T, _ string) func(*testing.T) {
-			p.Kill()
-			a.Renew("server", "next client")
-			install()
-			p.Restart()
-			return func(*testing.T) { a.Rename("next client", "client") }
-		}})
+		servertest.Trouble{Name: "CertificatesAreRenewed", Says: []string{"certificate"},
+			Begin: func(t *testing.T, _ string) func(*testing.T) {
+				p.Kill()
+				a.Renew("server", "next client")
+				install()
+				p.Restart()
+				return func(*testing.T) { a.Rename("next client", "client") }
+			}})
 }

@@ -19,11 +19,11 @@ import (
 )
 
 // Connect connects to the servers as [zk.Connect] does, but names are looked up each time (see
-// [Dial]), and nothing is logged: package zk would write to standard error, though its errors reach
-// the caller too. A name that cannot be looked up is an error of the stores' calls, as a server
-// that is down. The caller closes the connection, after the leases are released. session is the
-// session timeout, such as 4 s: with package zk alone, a process takes almost seven times as long
-// to give up a server that hangs.
+// [Dial]), and nothing is logged: package zk would write to standard error, although its errors
+// also reach the caller. If a name cannot be looked up, the stores' calls return the error, as they
+// do if a server is down. The caller closes the connection, after the leases are released. session
+// is the session timeout, such as 4 s: with package zk alone, a process takes almost seven times as
+// long to give up a server that hangs.
 func Connect(servers []string, session time.Duration) (*zk.Conn, error) {
 	conn, _, err := zk.Connect(servers, session, zk.WithHostProvider(new(hosts)), zk.WithDialer(Dial), zk.WithLogger(silent{}))
 	return conn, err
@@ -54,7 +54,7 @@ func (h *hosts) Init(servers []string) error {
 
 func (h *hosts) Len() int { return len(h.servers) }
 
-// Next returns a server, and whether each has been tried since the last session. Then package zk
+// Next returns a server, and whether each has been tried since the last session. If so, package zk
 // waits for a second.
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
@@ -80,13 +80,13 @@ var failures sync.Map
 // timeout, and remembers why it failed, for the errors of the stores. Package zk sets timeout to 1
 // s.
 //
-// Without it, package zk gives a server that hangs when it is connected to up after almost
-// seven times the session timeout, and writes only into its log why it has no connection.
+// Without it, if a server hangs when package zk connects to it, package zk gives it up only after
+// almost seven times the session timeout, and writes only to its log why it has no connection.
 //
 // A client tells a server how much it has seen. A server that knows less ends the connection,
-// because another one may know more. After the servers lost data none does, and package zk would
-// try forever. So if connections of a session have ended in this way for longer than its timeout,
-// Dial asks for a new session.
+// because another one may know more. After the servers have lost data, none knows more, and package
+// zk would try forever. So if connections of a session have ended in this way for longer than its
+// timeout, Dial asks for a new session.
 func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -112,7 +112,7 @@ func dialOne(ctx context.Context, network, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(all[rand.N(len(all))], port))
 }
 
-// A handshake is a connection that must have received something until it is due.
+// A handshake is a connection that must receive something before it is due.
 type handshake struct {
 	net.Conn
 	address string
@@ -161,7 +161,7 @@ func (c *handshake) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// ask returns the request for a session, for a new one if that is time.
+// ask returns the request for a session. If the old session is given up, it is for a new one.
 func (c *handshake) ask(request []byte) []byte {
 	// The request is its length, the version of the protocol, how much the client has seen, the
 	// timeout of the session in milliseconds, its ID, and the length of its password and the

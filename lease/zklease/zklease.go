@@ -51,7 +51,7 @@
 //
 // # Hazards
 //
-// HAZARD: ZooKeeper has to keep what it acknowledged. With forceSync=no, or after its data
+// HAZARD: ZooKeeper must keep what it acknowledged. With forceSync=no, or after its data
 // was restored from a backup, bounds are lost, and IDs may repeat. Before you restore, stop all
 // holders. Start holders again only when a window has passed since the last holder stopped.
 //
@@ -59,7 +59,7 @@
 // exists twice.
 //
 // All servers of an ensemble must follow the same time (NTP). If the leader changes to a server
-// whose clock is off, starts and repairs may wait for longer. No ID repeats because of it.
+// whose clock is wrong, starts and repairs may wait longer. No ID repeats because of that.
 package zklease
 
 import (
@@ -137,7 +137,7 @@ func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 // path returns the path of a key's znode.
 func (s *Store) path(key string) string { return path.Join(s.root, key) }
 
-// clock is the name of a znode that is written to ask for the time. No key begins so.
+// clock is the name of a znode that is written to ask for the time. No key begins with it.
 const clock = "_clock"
 
 // Now returns the time of ZooKeeper's leader.
@@ -319,7 +319,7 @@ func parse(version string) (nonce string, data int32) {
 	return nonce, int32(n)
 }
 
-// Put stores value if the entry's version still is old.
+// Put stores value if the entry's version is still old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	at, nonce := s.path(key), rand.Text()
 	begin, data := []any{&zk.CreateRequest{Path: at, Acl: s.acl}}, int32(0)
