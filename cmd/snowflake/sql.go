@@ -124,7 +124,8 @@ func unheld(ctx context.Context, s *streams, store lease.Store, g sqltext.Genera
 		s.note("this store has never lent a worker ID: is it the right store?")
 	}
 	for _, h := range holders {
-		over := h.State == lease.StateSpent && h.Reuse != lease.ReuseKeep || // a directory that was retired may come back
+		// A directory whose worker ID was retired may come back.
+		over := h.State == lease.StateSpent && h.Reuse != lease.ReuseKeep ||
 			h.State == lease.StateFree && h.Reuse == lease.ReuseAny
 		switch {
 		case h.Layout != g.Layout:

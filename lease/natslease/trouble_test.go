@@ -70,7 +70,8 @@ func settingIsChanged(admin func(*testing.T) jetstream.JetStream) servertest.Tro
 		Begin: func(t *testing.T, space string) func(*testing.T) {
 			js := admin(t)
 			var config jetstream.StreamConfig
-			servertest.Await(t, func() error { // the trouble before may have been that there was none
+			// There may have been no stream during the trouble before this one.
+			servertest.Await(t, func() error {
 				stream, err := js.Stream(t.Context(), "KV_"+space)
 				if err == nil {
 					config = stream.CachedInfo().Config
