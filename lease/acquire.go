@@ -18,28 +18,28 @@ import (
 // their defaults.
 //
 // A worker ID is free from its bound on, the time up to which its earlier holders may have
-// issued IDs. Acquire prefers the worker ID that the owner had last, and else takes one of
+// issued IDs. Acquire prefers the worker ID that the owner had last, and otherwise takes one of
 // the free ones at random. If no bound has passed yet, it takes a worker ID whose bound
 // passes within a window (Options.Window), and waits for that. So when Acquire returns, the
 // clock has reached the time from which the lease may issue IDs.
 //
-// If the store has no entries, it is new or has lost them. Acquire then waits until every
-// window that may still be open has ended, for [MaxWindow] and a minute; several processes
-// wait for this time together, also one after the other. If ctx ends first, the error matches
-// [ErrWiped]. After [Init], or with Options.NewStore, Acquire does not wait.
+// If the store has no entries, it is new or has lost them. Acquire then waits until every window
+// that may still be open has ended, for [MaxWindow] and a minute. Several processes share this
+// wait, even if they run one after the other. If ctx ends first, the error matches [ErrWiped].
+// After [Init], or with Options.NewStore, Acquire does not wait.
 //
-// If all worker IDs are held, Acquire waits for one and a half of the longest window, its own or a
-// holder's, in case one is released or its holder is dead; if the record of a worker ID is lost,
-// until that may be used. Then it returns an [*ExhaustedError].
+// If all worker IDs are held, Acquire waits for one and a half times the longest window, its own or
+// a holder's, in case one is released or its holder is dead. If the record of a worker ID is lost,
+// it waits until that worker ID may be used. Then it returns an [*ExhaustedError].
 //
 // If the store fails, or a clock is wrong, Acquire asks again until ctx is done or, if ctx has no
-// deadline, for one to two minutes, and logs why. The cause may be any that can pass: no server, no
-// memory or disk space, a name that does not resolve; bounds that are all in the future, because
-// this host's clock was set back ([*snowflake.ClockBackwardError]); a clock that is ahead
-// ([ErrClockLeap]), or not known to be right ([ErrClockUnsynchronized]). Acquire returns at once
-// only what never mends by itself: invalid options, another layout, a record that cannot be read, a
-// service that lacks what the store needs ([errors.ErrUnsupported]), and what matches [ErrRefused],
-// such as a wrong password.
+// deadline, for one to two minutes, and logs why. It does so for every cause that can pass: no
+// server, no memory or disk space, a name that does not resolve; bounds that are all in the future,
+// because this host's clock was set back ([*snowflake.ClockBackwardError]); a clock that is ahead
+// ([ErrClockLeap]), or not known to be right ([ErrClockUnsynchronized]). Acquire returns an error
+// at once only if waiting cannot help: for invalid options, another layout, a record that cannot be
+// read, a service that lacks what the store needs ([errors.ErrUnsupported]), and what matches
+// [ErrRefused], such as a wrong password.
 //
 // The error matches ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ctx's
 // error, one of those above or, if the machine was cloned with the directory of the store or of
@@ -74,7 +74,8 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	}
 	l.directory, l.vm, l.begun = directory, vm, begun
 	err = l.again(ctx, func(ctx context.Context) error {
-		if err := o.checkSync(); err != nil { // not when a lost worker ID is replaced: the process runs
+		// Not in obtain: a process that replaces a lost worker ID goes on whatever the kernel says.
+		if err := o.checkSync(); err != nil {
 			return err
 		}
 		return l.obtain(ctx)
@@ -86,8 +87,9 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	l.begin()
 	l.log.acquired(l)
 	if unused != nil {
-		l.log.info(l, l.Worker(), "the machine's device for clones cannot be used", "path", vmclock.Device, "error", unused,
-			"next", "IDs are issued all the same, without a guard against clones; let the process read the device")
+		l.log.info(l, l.Worker(), "the machine's device for clones cannot be used",
+			"path", vmclock.Device, "error", unused,
+			"next", "IDs are issued all the same, but clones of this machine go unnoticed; let the process read the device")
 	}
 	if engine, ok := s.(interface {
 		Settings(context.Context) ([]string, error)
@@ -98,7 +100,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	return l, nil
 }
 
-// checkSettings logs with which settings the store's engine may lose what it acknowledged.
+// checkSettings logs the settings with which the store's engine may lose acknowledged writes.
 func (l *Lease) checkSettings(settings func(context.Context) ([]string, error)) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.o.patience())
 	defer cancel()
@@ -107,10 +109,12 @@ func (l *Lease) checkSettings(settings func(context.Context) ([]string, error)) 
 		return
 	}
 	if err != nil {
-		l.log.info(l, l.Worker(), "the store's settings cannot be read", "error", err, "next", "IDs are issued all the same; see what docs/stores.md wants to be set")
+		l.log.info(l, l.Worker(), "the store's settings cannot be read", "error", err,
+			"next", "IDs are issued all the same; docs/stores.md says which settings the store needs")
 	}
 	if len(unsafe) > 0 {
-		l.log.warn(l, l.Worker(), "the store may lose what it acknowledged, and then IDs may repeat", "settings", strings.Join(unsafe, ", "),
+		l.log.warn(l, l.Worker(), "the store may lose acknowledged writes, and then IDs may repeat",
+			"settings", strings.Join(unsafe, ", "),
 			"next", "IDs are issued all the same; change the settings, as docs/stores.md says")
 	}
 	l.mu.Lock()
@@ -118,8 +122,8 @@ func (l *Lease) checkSettings(settings func(context.Context) ([]string, error)) 
 	l.stats.Unsafe = unsafe
 }
 
-// again calls f until it succeeds, while its error may pass. If the last error is a time-out, again
-// also returns the error before it.
+// again calls f until it succeeds, as long as waiting can help (mayMend). If the last error is a
+// time-out, again also returns the error before it.
 func (l *Lease) again(ctx context.Context, f func(context.Context) error) error {
 	begun := timeNow()
 	_, bounded := ctx.Deadline()
@@ -139,10 +143,11 @@ func (l *Lease) again(ctx context.Context, f func(context.Context) error) error 
 			err = fmt.Errorf("%w: %w", err, cause)
 		}
 		waits := mayMend(err) || errors.Is(err, ErrWiped) || errors.Is(err, ErrExhausted)
-		if ended := ctx.Err(); ended != nil && waits && !errors.Is(err, ended) { // within a request, which failed with another error
+		// If ctx ended within a request, the request may have failed with another error.
+		if ended := ctx.Err(); ended != nil && waits && !errors.Is(err, ended) {
 			return fmt.Errorf("%w: %w", err, ended)
 		}
-		if ctx.Err() != nil || !mayMend(err) || !bounded && timeSince(begun) >= crowded {
+		if ctx.Err() != nil || !mayMend(err) || !bounded && timeSince(begun) >= retryFor {
 			return err
 		}
 		if ended := sleep(ctx, jittered(backoff)); ended != nil {
@@ -151,11 +156,11 @@ func (l *Lease) again(ctx context.Context, f func(context.Context) error) error 
 	}
 }
 
-// crowded is for how long Acquire tries again if its context has no deadline.
-const crowded = time.Minute
+// retryFor bounds Acquire's retries if its context has no deadline.
+const retryFor = time.Minute
 
-// mayMend reports whether the store may answer without this error if it is asked again. It is true
-// unless the error says what only a person changes, or is what Acquire has waited for already.
+// mayMend reports whether err may pass if the store is asked again. It returns false for what only
+// a person can change, and for what Acquire has waited for already.
 func mayMend(err error) bool {
 	return !slices.ContainsFunc([]error{
 		ErrInvalidOptions, ErrLayout, ErrBadRecord, ErrRefused, errors.ErrUnsupported,
@@ -164,8 +169,8 @@ func mayMend(err error) bool {
 	}, func(target error) bool { return errors.Is(err, target) })
 }
 
-// obtain takes a worker ID, and waits until the clock has reached its window. If the worker
-// ID is lost meanwhile, obtain tries again. It frees what it took and does not use.
+// obtain takes a worker ID, and waits until the clock has reached its window. If the worker ID is
+// lost meanwhile, obtain tries again. It frees the worker IDs that it took but does not use.
 func (l *Lease) obtain(ctx context.Context) error {
 	for {
 		if l.gaveBack != nil { // then the worker ID can be taken again
@@ -208,7 +213,7 @@ func (l *Lease) begin() {
 func (l *Lease) settle(ctx context.Context) error {
 	every := l.o.Window / 3
 	deadline := timeNow().Add(2 * l.o.Window)
-	failing := time.Time{} // when the first of the failed renewals was
+	failing := time.Time{} // when the first of the renewals that failed began
 	for {
 		now := l.o.now()
 		begins := l.shown.Load().window.begin()
@@ -251,9 +256,9 @@ func unanswered(ctx, patient context.Context, err error) error {
 	return once(fmt.Errorf("lease: the store did not answer in time: %w", err))
 }
 
-// isTimeout reports whether err says only that time was up: each error at the end of what it wraps
-// says so. The mark ErrAway beside them says no more. The errors of gRPC say so in their texts
-// alone.
+// isTimeout reports whether err says only that the time was up. If err wraps several errors, each
+// of them must say so, except ErrAway, which adds nothing. The errors of gRPC say so only in their
+// texts.
 func isTimeout(err error) bool {
 	if err == nil {
 		return false

@@ -10,15 +10,23 @@ import (
 // candidate is a worker ID that may be taken.
 type candidate struct {
 	record record
-	seq    int       // the clock sequence to go on with,
+	seq    int       // the clock sequence to take,
 	from   time.Time // and the time from which it may be stamped
 	mine   bool      // the owner had it before
 }
 
-// choose picks the worker ID to take now among records, which are in order, except the passed ones.
-// former is the worker ID that the owner had last; it may have been given back unused. If choose
-// returns an error, wait is the time until a worker ID may come free, or 0 if that will not happen.
-func choose(o *Options, now time.Time, records []record, former int, idle func(record) time.Duration, passed map[int]error) (c candidate, wait time.Duration, err error) {
+// choose picks the worker ID to take now. records are in the order of their worker IDs; idle says
+// how long one of them is known to be unchanged. Those in passed are left out. former is the worker
+// ID that the owner had last; it may have been given back unused. If choose returns an error, wait
+// is the time until a worker ID may come free, or 0 if that will not happen.
+func choose(
+	o *Options,
+	now time.Time,
+	records []record,
+	former int,
+	idle func(record) time.Duration,
+	passed map[int]error,
+) (c candidate, wait time.Duration, err error) {
 	var free, behind []candidate
 	has := slices.ContainsFunc(records, func(r record) bool { return owns(o, r) })
 	// If an owner that keeps its worker ID has chosen one that has no record yet, another process
@@ -91,7 +99,8 @@ func allowed(o *Options, r record, mine, has bool) bool {
 	switch {
 	case r.State == StateSpent, r.State == StateLost && o.Reuse == ReuseOnce:
 		return false
-	case r.Saves == 0, r.State == StateLost, r.Owner == "": // nobody has it; no owner means that it was given back unused
+	case r.Saves == 0, r.State == StateLost, r.Owner == "":
+		// Nobody has it. If it has no owner, it was given back unused.
 		return o.Reuse != ReuseKeep || !has
 	}
 	return reuse == ReuseAny || reuse == ReuseKeep && mine

@@ -34,12 +34,12 @@ func (s *search) open() (door, error) {
 		if ended := s.line.rest(now.beforeEnd(min(progress+randomN(progress), left))); ended != nil {
 			return d, s.still(waits, ended)
 		}
-		s.begun = s.line.read().at // a wait for a worker ID begins behind the door
+		s.begun = s.line.read().at // the wait for a worker ID begins when the door is open
 	}
 }
 
-// still returns err. If the time of the search has ended, within a request or between two, it adds
-// what the search still waits for; nil if it does not wait.
+// still returns err. If the search has run out of time, during a request or between two, still adds
+// waits: what the search was waiting for, or nil.
 func (s *search) still(waits, err error) error {
 	if err == nil || waits == nil || errors.Is(err, waits) || !s.line.read().over {
 		return err
@@ -50,7 +50,7 @@ func (s *search) still(waits, err error) error {
 	return once(fmt.Errorf("%w: %w", waits, err))
 }
 
-// tellEvery is how often the log says how long a process waits that has no worker ID yet.
+// tellEvery is how often a process that has no worker ID yet logs how long it waits.
 const tellEvery = 30 * time.Second
 
 // waitsFor says what ends the wait for a store that has no entries.
@@ -59,7 +59,7 @@ func waitsFor(left time.Duration, c clocks) string {
 		return fmt.Sprintf("the store's clock reads %s and this host's %s: no worker ID is taken until they agree within %v",
 			formatTime(c.engine), formatTime(c.own), skew)
 	}
-	return fmt.Sprintf("a worker ID is taken in %v, when every window has ended under a record that may be lost", left.Round(time.Second))
+	return fmt.Sprintf("a worker ID is taken in %v, when every window under a record that may be lost has ended", left.Round(time.Second))
 }
 
 // lookAtDoor returns the store's door. If it is not open, lookAtDoor also returns the clocks, and

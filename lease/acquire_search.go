@@ -26,15 +26,15 @@ type search struct {
 	badOwner bool           // the owner's entry cannot be read
 	read     map[int]record // nil before a round begins
 	bad      map[int]error  // worker IDs that are unusable
-	left     time.Duration  // until the first of those is usable whose record is lost; 0 if there is none
+	left     time.Duration  // until the first lost record may be replaced; 0 if none is lost
 	whole    bool           // all worker IDs were read
 	races    int            // how often other processes were quicker
 
-	full     error     // why the last round has found nothing to take; nil if none has ended so
+	full     error     // why the last round found nothing to take; nil if it did, or none has ended
 	probes   int       // how many worker IDs were read at random
 	shared   time.Time // when share last asked the store
 	failures []error   // of saves, other than conflicts
-	tried    []attempt // the saves that failed but may still be made, and the saves that were made for nothing
+	tried    []attempt // saves that failed but may still be made, or that took a worker ID in vain
 }
 
 const (
@@ -54,8 +54,8 @@ func newSearch(ctx context.Context, l *Lease) *search {
 	return s
 }
 
-// find takes one worker ID. It waits for a free one for one and a half of the longest window, its
-// own or a holder's; and for a worker ID whose record is lost, until that may be used.
+// find takes one worker ID. It waits for a free one for one and a half times the longest window,
+// its own or a holder's; and for a worker ID whose record is lost, until that may be used.
 func (s *search) find() (attempt, error) {
 	for {
 		if s.read == nil {
@@ -154,9 +154,9 @@ func (s *search) clocks() clocks { return clocks{s.line.read().own, s.engineNow(
 // silent returns how long a record is known not to have been renewed when it was read.
 func (s *search) silent(r record) time.Duration { return s.l.silent(r, s.asked, s.clocks()) }
 
-// share saves how long records are known to be unchanged whose holders may be dead, and learns
-// what others know: in the first round, eight times in a window, and when ctx is about to end. It
-// reports whether a holder turned out to be dead.
+// share saves how long the records of holders that may be dead are known to be unchanged, and
+// learns what other processes know: in the first round, eight times in a window, and when ctx is
+// about to end. It reports whether a holder turned out to be dead.
 func (s *search) share() bool {
 	longest, now := s.longest(), s.line.read()
 	if now.at.Sub(s.shared) < max(progress, longest/8) && (now.end.IsZero() || now.end.Sub(now.at) >= longest/4) {
@@ -217,7 +217,8 @@ func (s *search) readAll() error {
 	if err != nil {
 		return err
 	}
-	s.read, s.bad, s.whole, s.probes = map[int]record{}, map[int]error{}, true, maxProbes // later rounds read all of them at once
+	// Later rounds read all worker IDs at once, because probes is at its limit.
+	s.read, s.bad, s.whole, s.probes = map[int]record{}, map[int]error{}, true, maxProbes
 	for worker := s.l.o.First; worker <= s.l.o.last(); worker++ {
 		r, ok := found[worker]
 		if !ok {
@@ -266,7 +267,7 @@ func (s *search) note(r record) error {
 	return nil
 }
 
-// errNoRecord is why a worker ID is unusable whose record was lost.
+// errNoRecord is why a worker ID whose record was lost is unusable.
 var errNoRecord = errors.New("lease: the record is lost, and a window under it may be open")
 
 // because adds the last failure of a save to err, which is a context's.

@@ -17,7 +17,7 @@ type attempt struct {
 	wanted record
 	begun  reading // when it was made
 	born   uint64  // the machine's generation
-	unsure error   // why its save failed, which may still be made; else nil
+	unsure error   // why its save failed, if it may still be made; else nil
 }
 
 func (s *search) attempt(c candidate) (attempt, error) {
@@ -28,11 +28,21 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	}
 	l.horizon.observe(begun.own, begun.steady())
 	rules := l.o.rules()
-	if err := l.horizon.leap(rules, c.record.Worker, begun.own.Add(l.o.Window), s.engineNow(), begun.steady(), l.accepted.Load()); err != nil {
+	bound := begun.own.Add(l.o.Window)
+	err := l.horizon.leap(rules, c.record.Worker, bound, s.engineNow(), begun.steady(), l.accepted.Load())
+	if err != nil {
 		return attempt{}, err
 	}
-	id := record{Token: l.newToken(born, begun.at), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
-		Store: s.door.Name, Copy: l.o.LocalCopy != ""}
+	id := record{
+		Token:  l.newToken(born, begun.at),
+		Owner:  l.o.Owner,
+		Host:   hostname(),
+		PID:    os.Getpid(),
+		Reuse:  l.o.Reuse,
+		Window: l.o.Window,
+		Store:  s.door.Name,
+		Copy:   l.o.LocalCopy != "",
+	}
 	w := window{seq: c.seq, from: rules.begin(c.from, begun.own), before: c.from}
 	id.Least, _ = s.line.floor().least(w, false)
 	return attempt{c, w, c.record.take(w, id, clocks{begun.own, s.engineNow()}), begun, born, nil}, nil
@@ -47,7 +57,8 @@ func (s *search) save(a *attempt) (saved record, err error) {
 		e, err := s.line.put(ownerKey(l.o.Owner), s.owner.Version, []byte(name))
 		if err == nil {
 			s.owner = e
-		} else if l.o.Reuse == ReuseKeep && !s.badOwner { // if it is a conflict, another process of the owner may be taking a worker ID
+		} else if l.o.Reuse == ReuseKeep && !s.badOwner {
+			// After a conflict, another process of the owner may be taking a worker ID.
 			return saved, err
 		}
 	}
@@ -60,7 +71,7 @@ func (s *search) save(a *attempt) (saved record, err error) {
 
 // confirm makes the mark of a worker ID that had no mark. If it had no record either, confirm
 // then looks at the door and at the record again: if the store has lost entries since they
-// were read, the worker ID may be another holder's. Then confirm removes the record, and the
+// were read, the worker ID may be another holder's, so confirm removes the record, and the
 // error matches ErrWiped. Last of all, it looks at the watermark.
 func (s *search) confirm(a *attempt, saved record) (record, error) {
 	saved, err := s.mark(a, saved)
@@ -105,7 +116,8 @@ func (s *search) missed(a attempt, err error) error {
 	if !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBadRecord) && !errors.Is(err, ErrWiped) {
 		a.unsure = err
 	}
-	s.tried = append(s.tried, a) // the conflict may be with this very save, if the client of the store sent it twice
+	// The conflict may be with this very save, if the store's client sent it twice.
+	s.tried = append(s.tried, a)
 	switch {
 	case errors.Is(err, ErrWiped):
 		s.read = nil
@@ -132,7 +144,8 @@ func (s *search) missed(a attempt, err error) error {
 func (s *search) passed() map[int]error {
 	passed := map[int]error{}
 	for _, a := range s.tried {
-		if a.unsure != nil && s.l.o.Reuse != ReuseKeep { // an owner that keeps its worker ID is to have only one
+		// An owner that keeps its worker ID must not get a second one.
+		if a.unsure != nil && s.l.o.Reuse != ReuseKeep {
 			passed[a.record.Worker] = a.unsure
 		}
 	}
@@ -154,7 +167,7 @@ func (l *Lease) hold(s line, a attempt, saved record) {
 }
 
 // forgetOwner removes the entry of the owner that had the worker ID before, if it still
-// names this worker ID: that owner gets another one. If it fails, an entry remains that
+// names this worker ID: that owner gets another one. If that fails, the entry that remains
 // costs a request.
 func (s *search) forgetOwner(a attempt) {
 	if before := a.record.Owner; before != "" && before != s.l.o.Owner {
@@ -165,8 +178,8 @@ func (s *search) forgetOwner(a attempt) {
 	}
 }
 
-// farewell is for how long an Acquire that failed waits until its worker IDs are freed.
-// After that, they are freed in the background.
+// farewell bounds how long an Acquire that failed waits until its worker IDs are freed. After
+// that, they are freed in the background.
 const farewell = 100 * time.Millisecond
 
 // none stands for no worker ID.
@@ -202,8 +215,8 @@ func (l *Lease) freeAll(ctx context.Context, tried []attempt, looked chan<- stru
 	}
 }
 
-// free frees the worker IDs of attempts. It returns the attempts that may still be made, or be
-// stored.
+// free frees the worker IDs of attempts. It returns the attempts whose records may be stored, now
+// or later.
 func (l *Lease) free(s line, tried []attempt) []attempt {
 	// If the machine was cloned, the other copy may stamp what this copy does not use.
 	return slices.DeleteFunc(tried, func(a attempt) bool { return a.born != l.generation() || free(s, a) })
@@ -220,7 +233,8 @@ func free(s line, a attempt) (done bool) {
 	case r.Token == a.wanted.Token && r.State != StateSpent:
 		stray, err := isStray(s, r)
 		switch {
-		case err == nil && stray: // the holder whose record was lost would take it for a later holder's
+		case err == nil && stray:
+			// The holder whose record was lost would take this one for a later holder's.
 			err = s.delete(recordKey(r.Worker), r.version)
 		case err == nil:
 			next := r.undo(a.record, a.window)

@@ -38,7 +38,10 @@ type past struct {
 type timeline struct {
 	from, to []int64 // apart from by, so that a search reads little memory
 	by       []*Holding
-	untold   int64 // the first tick that a holder with a LocalCopy may have stamped since it last reported
+
+	// untold is the first tick that a holder with a LocalCopy may have stamped since its last
+	// report.
+	untold int64
 }
 
 // never is after every tick.
@@ -184,7 +187,8 @@ func laterHistory(s line, r *record) (holdings []Holding, whole bool, err error)
 func (d door) begin(r record) (from time.Time, ok bool) {
 	from = later(r.Forgotten, r.Floor)
 	switch {
-	case !d.Open || r.State == StateLost: // entries were lost, and perhaps not all have been put back
+	case !d.Open || r.State == StateLost:
+		// Entries were lost, and perhaps not all have been put back.
 		return from, false
 	case d.Healed && r.Store != d.Name: // the records of later holders may have been lost
 		return later(from, d.Floor), !d.Floor.IsZero()

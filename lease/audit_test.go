@@ -55,39 +55,41 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 	open := door{Name: "s", Layout: both, Open: true, version: "1"}
 	healed := door{Name: "s", Layout: both, Open: true, Healed: true, Floor: at(12), version: "1"}
 	closed := door{Name: "s", Layout: both, version: "1"}
+	type says map[int]any // by seconds: the token of the holder, or the error
+	never, forgotten, untold := ErrNeverIssued, ErrForgotten, ErrUntold
 	for why, test := range map[string]struct {
 		d    door
 		r    record
 		torn bool
 		seq  int
-		says map[int]any // by seconds
+		says says
 	}{
-		"held, ended and never": {open, held(nil), false, 0, map[int]any{
-			-1: ErrNeverIssued, 0: "older", 4: "older", 5: ErrNeverIssued, 9: ErrNeverIssued, 10: "old", 19: "old", 20: ErrNeverIssued, 99: ErrNeverIssued}},
-		"the holder's clock sequence":         {open, held(nil), false, 1, map[int]any{19: ErrNeverIssued, 20: "now", 29: "now", 30: ErrNeverIssued}},
-		"a clock sequence that nobody used":   {open, held(nil), false, 2, map[int]any{15: ErrNeverIssued, 25: ErrNeverIssued}},
-		"released":                            {open, held(func(r *record) { r.State = StateFree; r.Bounds[1] = at(25) }), false, 1, map[int]any{24: "now", 25: ErrNeverIssued}},
-		"spent":                               {open, held(func(r *record) { r.State = StateSpent }), false, 0, map[int]any{4: "older", 5: ErrNeverIssued}},
-		"given back unused":                   {open, held(func(r *record) { r.State = StateFree; r.Bounds[1] = at(20) }), false, 1, map[int]any{20: ErrNeverIssued, 25: ErrNeverIssued}},
-		"trimmed":                             {open, held(func(r *record) { r.Forgotten = at(8) }), false, 0, map[int]any{-1: ErrForgotten, 4: "older", 7: ErrForgotten, 8: ErrNeverIssued, 15: "old"}},
-		"an earlier record was lost":          {open, held(func(r *record) { r.Floor = at(8) }), false, 0, map[int]any{7: ErrForgotten, 8: ErrNeverIssued}},
-		"a chunk is missing":                  {open, held(nil), true, 0, map[int]any{4: "older", 7: ErrForgotten, 15: "old", 99: ErrForgotten}},
-		"a local copy":                        {open, held(func(r *record) { r.Copy = true }), false, 0, map[int]any{4: "older", 7: ErrNeverIssued, 20: ErrUntold, 99: ErrUntold}},
-		"a local copy's other clock sequence": {open, held(func(r *record) { r.Copy = true; r.Floor = at(2) }), false, 2, map[int]any{1: ErrForgotten, 2: ErrUntold}},
-		"a local copy that was released":      {open, held(func(r *record) { r.Copy = true; r.State = StateFree }), false, 0, map[int]any{20: ErrUntold}},
-		"the store is healing":                {closed, held(nil), false, 0, map[int]any{4: "older", 7: ErrForgotten, 99: ErrForgotten}},
-		"taken after the store healed":        {healed, held(func(r *record) { r.Floor = at(8) }), false, 0, map[int]any{7: ErrForgotten, 9: ErrNeverIssued, 20: ErrNeverIssued}},
-		"put back, and perhaps an older one":  {healed, held(func(r *record) { r.Store = "before" }), false, 0, map[int]any{4: "older", 7: ErrForgotten, 9: ErrForgotten, 12: "old", 20: ErrNeverIssued}},
+		"held, ended and never": {open, held(nil), false, 0, says{
+			-1: never, 0: "older", 4: "older", 5: never, 9: never, 10: "old", 19: "old", 20: never, 99: never}},
+		"the holder's clock sequence":         {open, held(nil), false, 1, says{19: never, 20: "now", 29: "now", 30: never}},
+		"a clock sequence that nobody used":   {open, held(nil), false, 2, says{15: never, 25: never}},
+		"released":                            {open, held(func(r *record) { r.State = StateFree; r.Bounds[1] = at(25) }), false, 1, says{24: "now", 25: never}},
+		"spent":                               {open, held(func(r *record) { r.State = StateSpent }), false, 0, says{4: "older", 5: never}},
+		"given back unused":                   {open, held(func(r *record) { r.State = StateFree; r.Bounds[1] = at(20) }), false, 1, says{20: never, 25: never}},
+		"trimmed":                             {open, held(func(r *record) { r.Forgotten = at(8) }), false, 0, says{-1: forgotten, 4: "older", 7: forgotten, 8: never, 15: "old"}},
+		"an earlier record was lost":          {open, held(func(r *record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 8: never}},
+		"a chunk is missing":                  {open, held(nil), true, 0, says{4: "older", 7: forgotten, 15: "old", 99: forgotten}},
+		"a local copy":                        {open, held(func(r *record) { r.Copy = true }), false, 0, says{4: "older", 7: never, 20: untold, 99: untold}},
+		"a local copy's other clock sequence": {open, held(func(r *record) { r.Copy = true; r.Floor = at(2) }), false, 2, says{1: forgotten, 2: untold}},
+		"a local copy that was released":      {open, held(func(r *record) { r.Copy = true; r.State = StateFree }), false, 0, says{20: untold}},
+		"the store is healing":                {closed, held(nil), false, 0, says{4: "older", 7: forgotten, 99: forgotten}},
+		"taken after the store healed":        {healed, held(func(r *record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 9: never, 20: never}},
+		"put back, and perhaps an older one":  {healed, held(func(r *record) { r.Store = "before" }), false, 0, says{4: "older", 7: forgotten, 9: forgotten, 12: "old", 20: never}},
 		"the same, and the engine has no clock": {door{Name: "s", Layout: both, Open: true, Healed: true, version: "1"}, held(func(r *record) { r.Store = "before" }), false, 0,
-			map[int]any{4: "older", 7: ErrForgotten, 99: ErrForgotten}},
-		"lost":                             {open, record{Worker: 3, State: StateLost}, false, 0, map[int]any{-1: ErrForgotten, 99: ErrForgotten}},
-		"lost, and kept as lost":           {open, record{Worker: 3, State: StateLost, Layout: both, version: "1", Waited: waited{Name: "x"}}, false, 0, map[int]any{5: ErrForgotten}},
-		"never leased":                     {open, record{Worker: 4, version: "1"}, false, 0, map[int]any{-1: ErrNeverIssued, 99: ErrNeverIssued}},
-		"no record, in a store that lost":  {healed, record{Worker: 4, version: "1"}, false, 0, map[int]any{11: ErrForgotten, 12: ErrNeverIssued}},
-		"no record, in a store that heals": {closed, record{Worker: 4, version: "1"}, false, 0, map[int]any{11: ErrForgotten, 99: ErrForgotten}},
+			says{4: "older", 7: forgotten, 99: forgotten}},
+		"lost":                             {open, record{Worker: 3, State: StateLost}, false, 0, says{-1: forgotten, 99: forgotten}},
+		"lost, and kept as lost":           {open, record{Worker: 3, State: StateLost, Layout: both, version: "1", Waited: waited{Name: "x"}}, false, 0, says{5: forgotten}},
+		"never leased":                     {open, record{Worker: 4, version: "1"}, false, 0, says{-1: never, 99: never}},
+		"no record, in a store that lost":  {healed, record{Worker: 4, version: "1"}, false, 0, says{11: forgotten, 12: never}},
+		"no record, in a store that heals": {closed, record{Worker: 4, version: "1"}, false, 0, says{11: forgotten, 99: forgotten}},
 		"a change of the clock sequence that was given up: who began later is right": {open, held(func(r *record) {
 			r.Ended = []Holding{{Worker: 3, From: at(0), To: at(30), Token: "given up"}, {Worker: 3, From: at(10), To: at(20), Token: "later"}}
-		}), false, 0, map[int]any{9: "given up", 10: "later", 19: "later", 20: "given up", 30: ErrNeverIssued}},
+		}), false, 0, says{9: "given up", 10: "later", 19: "later", 20: "given up", 30: never}},
 	} {
 		torn := none
 		if test.torn {

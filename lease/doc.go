@@ -9,8 +9,8 @@
 //	gen, err := snowflake.NewLeased(l, nil)
 //
 // The lease renews itself. If it loses its worker ID, it takes another one, and the same
-// generator goes on with greater IDs. From every other trouble it recovers once the cause is gone.
-// A trouble is logged when it begins and ends (Options.Logger), and [Lease.Stats] shows it.
+// generator goes on with greater IDs. It recovers from all other problems once their cause is gone.
+// A problem is logged when it begins and when it ends (Options.Logger), and [Lease.Stats] shows it.
 //
 // [File] is the embedded store, for the processes of one host. A fleet uses package sqllease,
 // redislease, etcdlease, zklease, k8slease, natslease, s3lease or dynamolease, each in a
@@ -25,7 +25,7 @@
 //     nobody has stamped them. The store keeps it.
 //   - A holder is a process to which a store has given a worker ID. Its owner is the name
 //     under which it asked (Options.Owner), such as a pod's name: a process that restarts is a
-//     new holder, mostly with the same owner.
+//     new holder, usually with the same owner.
 //   - A window is a span of ID time in which one holder may stamp one worker ID and clock
 //     sequence. It ends at the bound. Options.Window is its length.
 //   - The grant is the window that the generator was told.
@@ -41,9 +41,10 @@
 //	at 1 s, A saves [=======================)                            the bound 4 s
 //	at 2 s, A saves [=============================)                      the bound 5 s
 //	A's window      [ IDs were issued ]. . . . . .)                      A is paused at 3 s
-//	B's window                                    [=================)    B finds the bound 5 s, and saves 8 s
-//	at 6 s                                                               A wakes up. Its window ended at 5 s: it
-//	                                                                     stamps nothing, and takes another worker ID
+//	B's window                                    [=================)    the bound 8 s
+//
+// At 3 s, A is paused. B finds the bound 5 s, so its window begins there. At 6 s, A wakes up. Its
+// window ended at 5 s, so it stamps nothing more, and takes another worker ID.
 //
 // # The protocol
 //
@@ -58,18 +59,17 @@
 // a holder of w whose window under c included t; and the windows of w under c of any two
 // holders have no instant in common.
 //
-// Why it holds. Each line has a name, by which stories (testdata/stories) cite it, and the function
-// of protocol.go that keeps it, or the method. What one holder knows is a value, a hold: its
-// methods renew, bump, release, look and restore take these steps, and depend on the hold and on
-// the answers of the store alone.
+// Why it holds. Each line begins with a name, by which the stories (testdata/stories) cite it, and
+// ends with the functions of protocol.go, or the methods, that keep it. What one holder knows is a
+// value, a hold: its methods renew, bump, release, look and restore take these steps, and depend
+// only on the hold and on the answers of the store.
 //
 //  1. chain: The versions of a record form one chain, because each save names the version that it
 //     was made from, and fails if another save came first (Store.Put, putRecord).
 //  2. hold: The saves of one holder are a stretch of the chain, because every save carries the
 //     holder's token, and a save that meets another token ends the hold (hold.look, judge).
 //  3. begin: A holder's window under c begins at the bound for c in the record before its stretch,
-//     or before it changed to c, or later (record.start, record.take,
-//     hold.bump).
+//     or before it changed to c, or later (record.start, record.take, hold.bump).
 //  4. end: The window ends at the bound in the holder's own last save, which never goes back
 //     (hold.renew, record.extend).
 //  5. back: Bounds do not go back along the chain, except when a worker ID is given back: then the
@@ -81,11 +81,11 @@
 // proof: clients' clocks only propose bounds, and the engine's clock has no part in it. Who is
 // taken for dead (record.live) decides only how soon a worker ID is free.
 //
-// silence: A holder is dead if its record has not changed for its window. Those who wait for that
-// count it by their monotonic clocks (record.live, watch.silent), and keep in the entry "silence"
-// how long it was, so that the next process goes on from there. If the engine has a clock, and both
-// that clock and the waiting process's own have passed the holder's bounds, the engine's clock
-// counts, too. So no single clock that is wrong makes a live holder look dead.
+// silence: A holder is dead if its record has not changed for its window. The processes that wait
+// for that measure it by their monotonic clocks (record.live, watch.silent). They keep in the entry
+// "silence" how long it has been, so that the next process goes on from there. If the engine has a
+// clock, and both that clock and the waiting process's own have passed the holder's bounds, the
+// engine's clock counts, too. So no single clock that is wrong makes a live holder look dead.
 //
 // The history is a part of the chain: a record keeps the holdings that have ended. Earlier holdings
 // are in other entries, which are made before the record that counts them (record.succeed).
@@ -115,9 +115,9 @@
 //
 // # A store that loses entries
 //
-// Somebody empties a directory, flushes a database, drops a table or deletes a prefix. Then a
-// chain breaks off, and the first line of the proof no longer holds by itself. The fleet heals the
-// store without an operator. These are the rules:
+// If somebody empties a directory, flushes a database, drops a table or deletes a prefix, chains
+// break off, and the first line of the proof no longer holds by itself. The fleet heals the store
+// without an operator. These are the rules:
 //
 //   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
 //     may, as long as its window lasts and less than a window has passed since its last save, by
@@ -126,9 +126,10 @@
 //     late, the holder asks again until its window ends. The bound does not move in the same save.
 //     The holder looks again when it knows that the record is there (hold.mayRestore): if it is too
 //     late by then, the worker ID is lost.
-//   - heal: Then the holder puts back the watermark, its owner's entry and the entry "store", too,
-//     in place of a closed one that a newcomer of another layout made; and counts the time of the
-//     next rule in it, so that a newcomer hours later does not wait (Lease.heal).
+//   - heal: Then the holder also puts back the watermark, its owner's entry and the entry "store".
+//     An entry "store" that a newcomer with another layout has made, and that is not open yet, is
+//     replaced. In this entry the holder counts the time of the next rule, so that a newcomer hours
+//     later does not wait (Lease.heal).
 //   - door: The entry "store" is made first. A newcomer that does not find it waits for
 //     [MaxWindow] and a minute. The time is counted by the monotonic clocks of those who wait, and
 //     kept in the entry, so they wait for it together, one after the other (door.advance). Then
@@ -197,18 +198,18 @@
 //
 // steady leap: If the store has its own clock, this clock decides. Otherwise a leap is accepted
 // after it has lasted for MaxLeap on a clock that runs steadily: from one renewal to the next it
-// passed by as much as the monotonic time did. (A laptop has slept, or a board got its time after
-// it booted; a restart would accept the leap, too.) [Lease.AcceptLeap] accepts it sooner.
+// advanced by as much as the monotonic time. (A laptop has slept, or a board got its time after it
+// booted; a restart would accept the leap, too.) [Lease.AcceptLeap] accepts it sooner.
 //
 // # While the store is away
 //
-// A holder goes on to the end of its window, and by itself when the store is back.
+// A holder issues IDs until its window ends, and again, by itself, when the store is back.
 //
-// copy: With Options.LocalCopy it goes on for longer, and can start. Then the record that counts is
-// a file on the holder's host. It is saved there before it is used, and in the store as soon as the
-// store answers. This is safe only if nobody else can get the worker ID meanwhile. So LocalCopy
-// works only with worker IDs that are kept for their owners (ReuseKeep), and the directory is a
-// part of the owner's name. The proof is in file_copy.go.
+// copy: With Options.LocalCopy it goes on for longer, and can also start. Then the record that
+// counts is a file on the holder's host. It is saved there before it is used, and in the store as
+// soon as the store answers. This is safe only if nobody else can get the worker ID meanwhile. So
+// LocalCopy works only with worker IDs that are kept for their owners (ReuseKeep), and the
+// directory is a part of the owner's name. The proof is in file_copy.go.
 //
 // retire: If the directory is gone for good, only a person knows ([Retire]). Then the worker ID is
 // never used again (record.retire). If the directory is there after all, its owner may go on until
@@ -218,10 +219,10 @@
 //
 // [Watermark] returns an ID below every ID issued from now on. Three things make it:
 //
-//   - floor: Each save has a floor (record.Least): the holder stamps nothing before it any more,
-//     whatever its clock reads and whether or not the save succeeds, because the generator closes
-//     the ticks before it first. Calls that wait for an earlier tick, and open Holds, keep it back
-//     (floor.least).
+//   - floor: Each save has a floor (record.Least): the holder no longer stamps anything before it,
+//     whatever its clock reads and whether or not the save succeeds, because the generator has
+//     closed the ticks before it. Calls that wait for an earlier tick, and open Holds, keep the
+//     floor back (floor.least).
 //   - propose: The entry "watermark" has a proposed instant, which never falls. A reader proposes
 //     an instant, and then lists the records. It returns no more than was proposed before the list,
 //     and no more than the floors in the list allow (lowest, mark.publish). It never proposes an
@@ -231,7 +232,7 @@
 //     floor that is saved is the beginning of the window. Then it looks at the proposed instant,
 //     and begins there or later (above).
 //
-// INVARIANT: if a holder renews, it issues no ID whose time is before a published instant.
+// INVARIANT: a holder that renews issues no ID whose time is before a published instant.
 //
 // Why it holds. Let R be published, after P was proposed, R <= P, and a list was read. If the
 // holder's window was saved before the list, its floor was in the list, so R is not after it; a
@@ -245,20 +246,20 @@
 // reader and of the engine, and never again after that, however many die one after the other
 // (lowest). If it is replaced before, the next holder's record keeps what it may still stamp
 // (record.Prior). So does the record of a lease that was released without a generator
-// (Lease.Release). If a holder renews after so long, it looks, as a newcomer does (hold.overdue).
-// Until then it may issue IDs in the rest of a window that the watermark has passed, if its clock
-// reads so; and a transaction that it began before may still commit. Only the database can stop
-// these: docs/watermark.md shows how.
+// (Lease.Release). If a holder renews after so long a silence, it looks at the watermark, as a
+// newcomer does (hold.overdue). Until then it may issue IDs in the rest of a window that the
+// watermark has passed, if its clock still reads a time in it; and a transaction that it began
+// before may still commit. Only the database can stop these: docs/watermark.md shows how.
 //
-// HAZARD: if the store has no clock, and the holder's machine stood still so that its clocks do not
-// show the pause, the holder does not know that it counted as dead, and does not look.
+// HAZARD: if the store has no clock, and the holder's machine stood still in a way that its clocks
+// do not show, the holder does not know that it counted as dead, and does not look.
 //
 // If a record is lost or cannot be read, nobody knows its floor, and the watermark stands still
-// until the record is back or every window under it must have ended. If all entries are lost,
-// there is no watermark until a holder or a newcomer has made the store again. A holder whose
-// record was lost puts the watermark back at its floor, because nothing later was proposed while
-// it lived; until the door is open, also in place of what a holder has put back whose clock is
-// ahead. If the watermark alone is lost, newcomers begin at the latest bound of all others
+// until the record is back or every window under it must have ended. If all entries are lost, there
+// is no watermark until a holder or a newcomer has made the store again. A holder whose record was
+// lost puts the watermark back at its floor, because nothing later was proposed while it lived.
+// Until the door is open, it also replaces a watermark that another holder, whose clock is ahead,
+// has put back. If the watermark alone is lost, newcomers begin at the latest bound of all others
 // (above). If a clock that was ahead has left this bound, they begin at the latest floor of a
 // holder or a minute after their own clock, whichever is later (restoreMark): while no holder
 // lives, clocks must not differ by more than that. A holder with a LocalCopy may stamp without the
@@ -278,13 +279,13 @@
 // stays, the worker ID counts as never used. IDs may repeat until its holder renews.
 //
 // clone: A machine that is cloned while it holds a lease holds it twice. If its hypervisor
-// tells (Options.VMClock), each copy that is told stamps nothing more of its window, and
-// takes a worker ID as a new holder; or the lease ends, if its records are in a directory that
-// was cloned, too (File, Options.LocalCopy).
+// reports clones (Options.VMClock), each copy stamps nothing more of its window, and takes a
+// worker ID as a new holder; or the lease ends, if its records are in a directory that was
+// cloned, too (File, Options.LocalCopy).
 //
-// HAZARD: if nobody tells of a clone, both copies may issue the same IDs until the end
-// of the window that they had in common, by their clocks: a window at most. The
-// copy that renews second is refused, stops at the end of this window, and takes another
-// worker ID. If the first copy releases the worker ID instead, the next holder may also
-// repeat IDs of the other copy, until this window ends.
+// HAZARD: if the hypervisor does not report a clone, both copies may issue the same IDs until the
+// end, by their clocks, of the window that they had in common: for a window at most. The copy that
+// renews second is refused, stops at the end of this window, and takes another worker ID. If the
+// first copy releases the worker ID instead, the next holder may also repeat IDs of the other copy,
+// until this window ends.
 package lease

@@ -17,7 +17,7 @@ import (
 // snowflake, the error of the caller's context, or an error of the store's engine.
 var (
 	// ErrExhausted is returned by Acquire if no worker ID of the range came free within one and a
-	// half of the longest window. The error is an [*ExhaustedError].
+	// half times the longest window. The error is an [*ExhaustedError].
 	ErrExhausted = errors.New("lease: no worker ID is free")
 
 	// ErrLost means that another process took the worker ID, or that its record was lost and
@@ -32,9 +32,9 @@ var (
 	// ErrBadRecord is returned by Acquire, and by a Store's methods, if an entry cannot be
 	// read. The error of the file store is a [*FileError], which names the file. A record
 	// that cannot be read never counts as empty: its worker ID is unusable until it is
-	// repaired or removed by hand, and its holder takes another one. What else cannot be read
-	// counts as lost, and is replaced. IDs may repeat if you put an older record in the place of
-	// another one, and the worker ID was used since.
+	// repaired or removed by hand, and its holder takes another one. Other entries that cannot be
+	// read count as lost, and are replaced. IDs may repeat if you replace a record by an older one
+	// after which the worker ID was used.
 	ErrBadRecord = errors.New("lease: bad record")
 
 	// ErrWiped is matched by the error of Acquire if its context ends while it waits because
@@ -53,7 +53,7 @@ var (
 	// has not reported to the store yet, or never will (see Retire).
 	ErrUntold = errors.New("lease: the store does not know the ID's issuer yet")
 
-	// ErrLayout is returned by Acquire if the store is of another layout or epoch, and by
+	// ErrLayout is returned by Acquire if the store has another layout or epoch, and by
 	// snowflake.NewLeased for another layout than the lease's. The error is a [*LayoutError].
 	ErrLayout = errors.New("lease: another layout")
 
@@ -74,9 +74,13 @@ var (
 type ExhaustedError struct {
 	First, Last int      // the first and the last worker ID of the range
 	Holders     []Holder // by worker; if Owner is set, only the holder of the owner's worker ID
-	Owner       string   // with ReuseKeep: set if this owner already has a worker ID, because it gets no second one
 
-	Lost map[int]error // the worker IDs of the range that are unusable, and why: the record is lost or cannot be read
+	// Owner is set with ReuseKeep if this owner already has a worker ID: it gets no second one.
+	Owner string
+
+	// Lost has the worker IDs of the range that are unusable, and why: the record is lost or cannot
+	// be read.
+	Lost map[int]error
 }
 
 func (e *ExhaustedError) Error() string {
@@ -108,7 +112,7 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 // LayoutError says which record, or generator, has another layout than the lease. It
 // matches [ErrLayout].
 type LayoutError struct {
-	Worker    int    // -1: not one, but the store
+	Worker    int    // -1: the store has one layout for all worker IDs
 	Where     string // the store, or the generator's options
 	Has, Want snowflake.Layout
 }
@@ -132,7 +136,7 @@ func (e *LayoutError) Is(target error) bool { return target == ErrLayout }
 type ClockLeapError struct {
 	Worker   int
 	Bound    time.Time     // the bound that was refused: IDs would have been issued up to it
-	Expected time.Time     // the bound that the store's clock, or the time that has passed, lets expect
+	Expected time.Time     // the bound by the store's clock, or by the time that has passed
 	MaxLeap  time.Duration // Options.MaxLeap: how far Bound may lie after Expected
 }
 
@@ -146,7 +150,7 @@ func (e *ClockLeapError) Is(target error) bool { return target == ErrClockLeap }
 
 // FileError names the file that the file store could not use. It unwraps to the reason:
 // [ErrBadRecord], or an error of the operating system. It matches [ErrRefused] if this user may not
-// use the file, or if a part of its path is no directory.
+// use the file, or if a part of its path is not a directory.
 type FileError struct {
 	Path string
 	Err  error
@@ -160,7 +164,7 @@ func (e *FileError) Error() string {
 	return once(fmt.Errorf("lease: file %s: %w", e.Path, err)).Error()
 }
 
-// Is reports whether target is [ErrRefused], and the reason is one.
+// Is reports whether target is [ErrRefused], and e matches it: see [FileError].
 func (e *FileError) Is(target error) bool {
 	return target == ErrRefused && (errors.Is(e.Err, fs.ErrPermission) || errors.Is(e.Err, syscall.ENOTDIR))
 }

@@ -30,7 +30,8 @@ func ExampleAcquire() {
 	dir, remove := temporary()
 	defer remove()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // else a signal skips Release
+	// Without this, a signal would end the process before Release.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	start, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel() // start bounds the acquisition only

@@ -64,7 +64,7 @@ type fileStore struct {
 	disk *disk.Disk
 
 	used   atomic.Bool   // the directory had an entry
-	device atomic.Uint64 // the file system of the directory, as it was seen last; 0 if it was not seen
+	device atomic.Uint64 // the file system on which the directory was last seen, or 0
 	marked atomic.Bool   // the mark beside the directory was written, as far as it can be
 }
 
@@ -279,7 +279,8 @@ func (s *fileStore) isMounted(op *disk.Operation, device uint64) error {
 
 // away returns the error of an outage.
 func (s *fileStore) away(what string) error {
-	return &FileError{Path: s.dir, Err: fmt.Errorf("%w: the directory is %s: put it back or, when no process has issued IDs under it for longer than its window, remove %s: %w",
+	return &FileError{Path: s.dir, Err: fmt.Errorf("%w: the directory is %s: put it back or, "+
+		"when no process has issued IDs under it for longer than its window, remove %s: %w",
 		ErrAway, what, s.outside(), fs.ErrNotExist)}
 }
 
@@ -296,7 +297,8 @@ func (s *fileStore) mark(op *disk.Operation) {
 		text = markMounted
 	}
 	if is, err := s.marks(op); err == nil && is != text {
-		_ = op.Replace(s.outside(), []byte(text)) // without the right to write there, there is no such mark
+		// Without the right to write there, the directory has no mark.
+		_ = op.Replace(s.outside(), []byte(text))
 	}
 }
 

@@ -107,7 +107,8 @@ func TestFileThatIsNoEntryIsRefused(t *testing.T) {
 		refuses(t, dir, content[:n])
 	}
 	for i := range content {
-		for n, flip := range []byte{0x01, 0x20, 0x80, 0xff, content[i], content[i] ^ '\n'} { // the last two make the byte 0 and a line end
+		// The last two turn the byte into 0 and into a line end.
+		for n, flip := range []byte{0x01, 0x20, 0x80, 0xff, content[i], content[i] ^ '\n'} {
 			changed := bytes.Clone(content)
 			changed[i] ^= flip
 			if flip != 0 && (depth.Full() || n == i%6) {
@@ -156,10 +157,12 @@ func TestFileIgnoresOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	s := lease.File(dir)
 	old := mustPut(t, s, "worker/1", "", "one")
-	for _, name := range []string{"1~new", "2~new", "1~", ".1.swp", "1.bak", "notes.txt", "3"} { // the first two are of saves that crashed
+	// The first two are left by saves that crashed.
+	for _, name := range []string{"1~new", "2~new", "1~", ".1.swp", "1.bak", "notes.txt", "3"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "worker", name), bytes.Repeat([]byte("garbage\n"), 1000), 0o644))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "worker", "5~lock"), nil, 0o644)) // a save crashed earlier
+	// A save crashed earlier.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "worker", "5~lock"), nil, 0o644))
 	all, err := s.List(t.Context(), "worker/")
 	require.NoError(t, err)
 	require.Equal(t, []lease.Entry{old}, all)

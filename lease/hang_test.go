@@ -121,7 +121,8 @@ func TestStatsShowAHangingRenewal(t *testing.T) {
 					says(t, h.Stats().LastError, c.what, c.at)
 					time.Sleep(10 * span)
 					synctest.Wait()
-					assert.LessOrEqual(t, disk.waiting(), 2, "a request that hangs is not made again and again") // a save's and a load's
+					// One is of a save, and one of a load.
+					assert.LessOrEqual(t, disk.waiting(), 2, "a request that hangs is not made again and again")
 					disk.end()
 					time.Sleep(span)
 					require.NoError(t, h.Stats().LastError)

@@ -12,15 +12,20 @@ import (
 // taken it out of Lease.slot owns it.
 type hold struct {
 	rules   rules
-	own     record    // as last known to be stored
-	window  window    // what may be stamped
-	granted bool      // window is in the grant, because the clock has reached it
-	born    uint64    // the machine's generation before the store was asked for the worker ID
-	doubt   doubt     // whether the stored record is own
-	tried   []record  // the records of saves without an answer: each may have been stored, or may be yet
-	freed   bool      // a release has had no answer: others may have the worker ID by now
-	heard   heard     // when own was saved
-	overdue bool      // a save came so late that the holder may have counted as dead, and it has not looked at the watermark since
+	own     record // as last known to be stored
+	window  window // what may be stamped
+	granted bool   // window is in the grant, because the clock has reached it
+	born    uint64 // the machine's generation before the store was asked for the worker ID
+	doubt   doubt  // whether the stored record is own
+
+	tried []record // by saves without an answer: each may have been stored, or may be yet
+	freed bool     // a release has had no answer: others may have the worker ID by now
+	heard heard    // when own was saved
+
+	// overdue says that a save came so late that the holder may have counted as dead, and that the
+	// holder has not looked at the watermark since.
+	overdue bool
+
 	passed  time.Time // what the watermark had passed when the holder looked last
 	horizon horizon
 }
@@ -40,14 +45,17 @@ type doubt uint8
 const (
 	sure      doubt = iota // the stored record is own, or another holder's
 	unsure                 // a save failed, so the stored record has to be read before the next one
-	returning              // also, the record was sent to be put back, and it is not known that it was in time
+	returning              // unsure, and the record was sent to be put back, perhaps too late
 )
 
 // heard is when a record was last saved.
 type heard struct {
 	renewed time.Time // when the last save began, by the monotonic clock,
 	read    time.Time // and what the clock read then
-	at      time.Time // when the last save had been made, by the steady clock: not before record.Renewed, so that no leap hides in the time that it took
+
+	// at is when the last save had been made, by the steady clock. It is not before record.Renewed,
+	// so that no leap hides in the time that the save took.
+	at time.Time
 }
 
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves the
@@ -65,7 +73,8 @@ func (h *hold) renew(s line, accepted bool) error {
 	err := h.push(s, to, now)
 	if leap != nil && (err == nil || errors.Is(err, errRestored)) {
 		err = leap
-		if h.horizon.ownClock && h.leap(bound, now, accepted) == nil { // now the holder knows the store's time
+		// The answer has told the holder the store's time.
+		if h.horizon.ownClock && h.leap(bound, now, accepted) == nil {
 			err = h.push(s, bound, now)
 		}
 	}
@@ -122,7 +131,8 @@ func (h *hold) bump(s line, now time.Time) error {
 		})
 	}
 	if err == nil {
-		w.above, h.passed, err = above(s, door{}, own, later(own.Least, h.passed), h.passed) // nothing later was published
+		// Nothing after own.Least was published.
+		w.above, h.passed, err = above(s, door{}, own, later(own.Least, h.passed), h.passed)
 	}
 	if err != nil {
 		return err
@@ -143,7 +153,8 @@ func (h *hold) release(s line, next time.Time, stopped bool) error {
 		state = StateSpent
 	}
 	err := errRestored
-	for errors.Is(err, errRestored) { // after a loss, next may be an instant under the worker ID that was lost
+	// After a loss, next may be an instant under the worker ID that was lost.
+	for errors.Is(err, errRestored) {
 		err = h.move(s, func(r record) record {
 			r = r.release(h.window, next, state, h.rules.layout.Unit)
 			if !stopped {
@@ -156,8 +167,8 @@ func (h *hold) release(s line, next time.Time, stopped bool) error {
 }
 
 // begin returns where a window begins if nothing was stamped at or after from and the clock
-// reads now: at from or, if that is later, with the tick of a window ago. The window begins
-// in the past because the generator's clock may read a little earlier.
+// reads now: at from or, if that is later, at the tick that was open a window ago. The window
+// begins in the past because the generator's clock may read a little earlier.
 func (r rules) begin(from, now time.Time) time.Time {
 	now = now.Add(-r.window)
 	if id, err := r.layout.Encode(snowflake.Parts{Time: now}); err == nil {

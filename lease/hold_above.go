@@ -10,8 +10,8 @@ import (
 // above reads the watermark after a save, and returns the first instant that the saved window may
 // stamp: whoever proposes a later one sees what was saved. d is the door if it was read before. If
 // the watermark is lost, above puts it back at most, or later than anything that was proposed. own
-// is the record before the save, and passed is what was passed when above looked last. If there is
-// a LocalCopy and the store is away, the window begins at now.
+// is the record before the save, and passed is what the watermark had passed when above looked
+// last. If there is a LocalCopy and the store is away, the window begins now.
 func above(s line, d door, own record, most, passed time.Time) (at, nowPassed time.Time, err error) {
 	if s.away() != nil {
 		return s.read().own, passed, nil
@@ -36,10 +36,10 @@ func above(s line, d door, own record, most, passed time.Time) (at, nowPassed ti
 	return at, at, nil
 }
 
-// restoreMark puts a watermark that was lost back. Nothing later than most was proposed. If most
-// is zero, this is not known, and the latest bound takes its place, because nothing later is
-// proposed. A clock that was ahead once may have left a bound far ahead. Then the latest floor of
-// a holder takes its place: nothing later was proposed while one of them lived. If none did, what
+// restoreMark puts back a watermark that was lost. Nothing later than most was proposed. If most is
+// zero, this is not known, and restoreMark takes the latest bound, because nothing later is ever
+// proposed. But a clock that was ahead once may have left a bound far ahead. Then it takes the
+// latest floor of a holder: nothing later was proposed while one of them lived. If none did, what
 // was proposed is at most skew after this clock, unless a reader's clock differed from it by more.
 func restoreMark(s line, m mark, own record, most time.Time) (mark, error) {
 	if most.IsZero() {

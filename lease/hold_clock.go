@@ -15,8 +15,8 @@ type horizon struct {
 
 	right time.Time // after a leap: what the clock would have read without it
 
-	leapt  time.Time // the clock has leapt and runs steadily since then; zero if it has not leapt
-	behind time.Time // after a step back: the reading before it, until the clock reads it again; else zero
+	leapt  time.Time // the clock has leapt, and has run steadily since then; zero if it has not
+	behind time.Time // after a step back: the reading before it, until the clock has caught up
 }
 
 func (h *horizon) reached(bound, begun time.Time) {
@@ -25,9 +25,9 @@ func (h *horizon) reached(bound, begun time.Time) {
 	}
 }
 
-// observe takes a reading of the clock. If the clock did not pass by as much as the
-// monotonic time since the last reading, the time that a leap has lasted begins anew. If
-// the clock reads less than it would without the leap, it has stepped back.
+// observe takes a reading of the clock. If the clock has not advanced by as much as the monotonic
+// time since the last reading, the time that a leap has lasted begins anew. If the clock reads less
+// than it would without the leap, it has stepped back.
 func (h *horizon) observe(now, at time.Time) {
 	passed := at.Sub(h.at)
 	if step := now.Sub(h.read.Add(passed)); step.Abs() <= slack(passed) {

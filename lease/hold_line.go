@@ -9,9 +9,14 @@ type line interface {
 	list(prefix string) ([]Entry, error)
 	put(key, old string, value []byte) (Entry, error)
 	delete(key, old string) error
-	engine() (time.Time, error) // the time of the engine's clock; zero if it has none that clients can ask
-	isNew() (bool, error)       // whether the store itself knows that it was never used
-	rest(d time.Duration) error // returns after d, or with an error if the time for all requests is over before
+
+	// engine returns the time of the engine's clock; zero if it has none that clients can ask.
+	engine() (time.Time, error)
+
+	isNew() (bool, error) // whether the store itself knows that it was never used
+
+	// rest returns after d, or with an error if the time for all requests ends before.
+	rest(d time.Duration) error
 
 	read() reading       // this host's clocks
 	floor() floor        // what the generator may still stamp
@@ -33,10 +38,10 @@ func (r reading) steady() time.Time { return r.at.Add(r.asleep) }
 
 // floor is what a holder may still stamp.
 type floor struct {
-	granted bool      // a window was granted, and so
+	granted bool      // a window was granted; then next and fixed are set
 	next    time.Time // the first instant that the generator may still stamp
 	fixed   bool      // next does not rise
-	open    time.Time // the first instant that an open Hold may have stamped; zero if no Hold is open
+	open    time.Time // the first instant that an open Hold may have stamped; zero if none is open
 }
 
 // least returns what a save says of the window w: the first instant that this holder may stamp, or

@@ -12,7 +12,7 @@ import (
 func (h *hold) move(s line, change func(record) record) error {
 	own, was := h.own, h.heard
 	err := h.save(s, change)
-	// Also if the save fails: then the record may be that of a save whose answer was lost.
+	// Even if this save fails, an earlier one, whose answer was lost, may have been stored late.
 	h.overdue = h.overdue || was.silence(own, s.read(), h.own.Renewed) > h.rules.window*15/16
 	return err
 }
@@ -30,7 +30,8 @@ func (h *hold) save(s line, change func(record) record) error {
 			h.saved(s, saved, read)
 			return nil
 		}
-		h.tried = append(slices.Clip(h.tried[max(0, len(h.tried)+1-maxTried):]), tried) // a copy of h shares no room with it
+		// Clip, so that a copy of h shares no room with it.
+		h.tried = append(slices.Clip(h.tried[max(0, len(h.tried)+1-maxTried):]), tried)
 		h.doubt = unsure
 		if !errors.Is(err, ErrConflict) {
 			h.freed = h.freed || tried.State != StateHeld
@@ -136,8 +137,8 @@ func (h *hold) restore(s line, found record) error {
 	return errRestored
 }
 
-// silence returns for how long a holder whose last save was own had not been heard of at now, by
-// every clock that can tell. engine is the engine's time.
+// silence returns how long a holder whose last save was own had not been heard of at now: the
+// longest time by any clock that can tell. engine is the engine's time.
 func (h heard) silence(own record, now reading, engine time.Time) time.Duration {
 	longest := max(now.at.Sub(h.renewed), now.own.Sub(h.read))
 	if !engine.IsZero() && !own.Renewed.IsZero() {

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Init makes the store, which has never been used: once, as a migration is run. After it, no first
-// start waits. If layout is zero, it is snowflake.DefaultLayout(). If the store has an entry, Init
-// changes nothing, and the error matches [ErrInitialized]. Other errors match
+// Init makes a store that has never been used. Run it once, as you run a migration; after it, the
+// first start does not wait. If layout is zero, it is snowflake.DefaultLayout(). If the store has
+// an entry, Init changes nothing, and the error matches [ErrInitialized]. Other errors match
 // snowflake.ErrInvalidLayout, or are the store's; then Init may be called again.
 //
 // HAZARD: if the store was in use and has lost all of its entries, IDs may repeat.

@@ -43,7 +43,8 @@ func (l *Lease) keep(ctx context.Context) error {
 			return ctx.Err()
 		case err == nil:
 			wait, backoff = every, every/32
-			if left := l.Grant().To.Sub(l.o.now()); left < wait { // the record was put back with the bound that it had
+			if left := l.Grant().To.Sub(l.o.now()); left < wait {
+				// The record was put back with its old bound.
 				wait = max(left/2, 0)
 			}
 			if l.isWiped() {
@@ -59,11 +60,11 @@ func (l *Lease) keep(ctx context.Context) error {
 	}
 }
 
-// toEnd shortens a wait from now that goes far past the window's end, because the log then says at
-// once that no IDs are issued.
+// toEnd shortens a wait from now that goes far past the window's end, so that the log says at once
+// that no IDs are issued.
 func (l *Lease) toEnd(wait time.Duration, now time.Time) time.Duration {
 	if left := l.Grant().To.Sub(now); left > 0 {
-		return min(wait, left+left/7+time.Millisecond) // jittered, it is not shorter than left
+		return min(wait, left+left/7+time.Millisecond) // even jittered, it is not shorter than left
 	}
 	return wait
 }
@@ -78,7 +79,8 @@ func (l *Lease) renew(ctx context.Context) error {
 	now, begun := l.o.now(), timeNow()
 	err := l.advance(ctx)
 	took := max(timeSince(begun), l.o.now().Sub(now))
-	paused := took > l.o.Window/3+l.o.Window/16 // it was the process that stood still, so the time says nothing about the store
+	// If the process itself stood still, the time says nothing about the store.
+	paused := took > l.o.Window/3+l.o.Window/16
 	l.note(begun, err, !paused && !errors.Is(err, ErrLost))
 	return err
 }
@@ -134,13 +136,13 @@ func (l *Lease) note(begun time.Time, err error, final bool) {
 }
 
 // blame notes why no more IDs can be stamped. To a time-out it adds the last error that said more,
-// if this came in the last window. l.mu must be held.
+// if that was within the last window. l.mu must be held.
 func (l *Lease) blame(err error, final bool) {
 	switch {
 	case !isTimeout(err):
 		l.cause, l.caused = err, timeNow()
 	case l.failing != nil && l.cause != nil && timeSince(l.caused) < l.o.Window:
-		err = once(fmt.Errorf("%w; before, it was: %w", err, l.cause))
+		err = once(fmt.Errorf("%w; the error before was: %w", err, l.cause))
 	}
 	if final || l.stats.LastError != nil {
 		l.failing = err

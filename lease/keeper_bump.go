@@ -27,7 +27,8 @@ func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 	ctx, cancel := context.WithTimeout(ctx, l.o.Window*2/3)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
-	if l.generation() != l.grant.Load().generation { // another copy may have the worker ID, and save its record
+	if l.generation() != l.grant.Load().generation {
+		// Another copy of the machine may have the worker ID, and save its record.
 		return l.Extend(ctx, g, now)
 	}
 	h, err := l.take(ctx)

@@ -17,16 +17,16 @@ import (
 
 // cloning is what tells a lease of copies of its machine.
 type cloning struct {
-	vm        *atomic.Uint64 // the machine's generation; nil if nobody tells it
+	vm        *atomic.Uint64 // the machine's generation; nil if the machine does not report clones
 	begun     uint64         // the machine's generation when Acquire was called
-	directory *fileStore     // the store of File that the store is, or that it copies; else nil
+	directory *fileStore     // the store that Acquire was given, if it is a File; else nil
 }
 
 // errCloned says that another copy of this machine may hold the same worker ID.
 var errCloned = fmt.Errorf("%w: the machine was cloned, and another copy may have the worker ID", ErrLost)
 
-// openVMClock returns the machine's generation, or nil if nobody tells it. If there is a device
-// that cannot be used, unused says why.
+// openVMClock returns the machine's generation, or nil if the machine does not report clones. If
+// there is a device that cannot be used, unused says why.
 func (o *Options) openVMClock() (generation *atomic.Uint64, unused, err error) {
 	generation, err = openVMClock(o.VMClock)
 	if err != nil && o.VMClock != "" {
@@ -35,7 +35,7 @@ func (o *Options) openVMClock() (generation *atomic.Uint64, unused, err error) {
 	return generation, err, nil
 }
 
-// generation returns the machine's, or 0 if nobody tells it.
+// generation returns the machine's generation, or 0 if the machine does not report clones.
 func (l *Lease) generation() uint64 { return vmclock.Generation(l.vm) }
 
 // cloned reports whether another copy of this machine may hold the same worker ID.
@@ -44,15 +44,15 @@ func (l *Lease) cloned(h *hold) bool { return l.generation() != h.born }
 // ends reports whether the lease ends when its worker ID is lost.
 func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost) }
 
-// torn reports whether err says that the machine was cloned, and the directory with the records,
-// too. Each copy could then take the worker ID of the other.
+// torn reports whether err says that the machine was cloned, and with it the directory that has the
+// records. Each copy could then take the worker ID of the other.
 func (l *Lease) torn(err error) bool {
 	return (l.directory != nil || l.o.LocalCopy != "") && errors.Is(err, errCloned)
 }
 
-// newToken returns a token that no other holder has. Copies of a machine may draw the same
-// random numbers, so born is a part of it; and copies of one snapshot may have the same
-// generation, so the time is.
+// newToken returns a token that no other holder has. Copies of a machine may draw the same random
+// numbers, so born is a part of the token; and copies of one snapshot may have the same generation,
+// so the time is, too.
 func (l *Lease) newToken(born uint64, now time.Time) string {
 	if l.vm == nil {
 		return randomText()

@@ -12,7 +12,7 @@ import (
 // [snowflake.Extender]. The lease's generator calls it.
 func (l *Lease) Extend(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	// The renewing goroutine does one renewal for all calls that wait.
-	early, begun := g.To.Sub(now), timeNow() // before g.To, the regular renewal comes
+	early, begun := g.To.Sub(now), timeNow() // until g.To, the regular renewal will do
 	if l.generation() != l.grant.Load().generation {
 		early = 0
 	}
@@ -34,10 +34,10 @@ func (l *Lease) Extend(ctx context.Context, g snowflake.Grant, now time.Time) er
 	}
 }
 
-// answer returns what a call that needs more than g has to be told. If this is not known
-// yet, it returns a channel that is closed when there is news. If the call is in a hurry,
-// it also makes sure that a renewal or a replacement is under way, and returns for how long
-// the call may wait: calls wait for more than a grant for a third of a window together.
+// answer returns the result for a call that needs more than g. If it is not known yet, answer
+// returns a channel that is closed when there is news. If hurry is set, answer also makes sure that
+// a renewal or a replacement is under way, and returns how long the call may wait: all calls that
+// need more than a grant wait for a third of a window at most, from the first of them on.
 func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan struct{}, patience time.Duration, err error) {
 	now := l.o.now() // before the lock, because the clock may be the user's and take long
 	l.mu.Lock()
@@ -52,12 +52,13 @@ func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan
 		return l.news, 0, nil
 	case l.failing != nil:
 		return nil, 0, l.failing
-	case l.loss == nil && l.stats.Renewals > since+1: // at least one renewal began after the call asked
+	case l.loss == nil && l.stats.Renewals > since+1:
+		// At least one renewal began after the call asked.
 		return nil, 0, &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: g.To, Now: now}}
 	}
 	l.ask()
-	// After a leap of the clock, a renewal saves the same end again: the calls still wait. If
-	// nobody has waited for a long time, the process was paused.
+	// After a leap of the clock, a renewal saves the same end again, and the calls go on waiting.
+	// If nobody has waited for a long time, the process was paused.
 	if l.wanted == nil || !l.wanted.To.Equal(is.To) || timeSince(l.since) > l.o.Window*2/3 {
 		l.wanted, l.since = is, timeNow()
 	}

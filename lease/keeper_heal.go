@@ -8,8 +8,8 @@ import (
 
 // heal puts back what the store lost besides the record of this holder, which was put back before:
 // the watermark, the owner's entry and the store's door. Until the door is open, each call counts
-// how long it is closed, so that newcomers do not wait for all of that time themselves. A closed
-// door of another layout is of a newcomer that was wrong.
+// how long it has been closed, so that newcomers need not wait for all of that time themselves. A
+// closed door of another layout was made by a newcomer with wrong options, and is replaced.
 func (l *Lease) heal(ctx context.Context) error {
 	s := l.renewing(ctx)
 	d, err := getDoor(s)
@@ -19,8 +19,8 @@ func (l *Lease) heal(ctx context.Context) error {
 	m, err := getMark(s)
 	is := l.shown.Load()
 	most := later(is.own.Least, is.passed) // nothing later was proposed while this holder lived
-	// Until the door is open, nothing is published. So a holder whose clock was ahead, and was
-	// quicker, does no harm.
+	// Until the door is open, nothing is published. So it does no harm if a holder whose clock was
+	// ahead was quicker: its watermark is replaced.
 	if err == nil && (m.lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {
 		_, err = restoreMark(s, m, is.own, most)
 	}

@@ -10,18 +10,18 @@ import (
 type wire struct {
 	ctx   context.Context
 	store Store
-	lease *Lease               // that asks; nil if it is somebody else
+	lease *Lease               // the lease that asks; nil if none does
 	each  func() time.Duration // how long each request may take; nil: only ctx bounds it
 }
 
-// lineTo returns the line of whoever has no lease.
+// lineTo returns a line for a process that has no lease.
 func lineTo(ctx context.Context, s Store) wire { return wire{ctx: ctx, store: s} }
 
 // line returns the line of the lease to its store.
 func (l *Lease) line(ctx context.Context) wire { return wire{ctx: ctx, store: l.store, lease: l} }
 
-// renewing returns the line of a renewal. Each request has a time-out of its own, so a store that
-// answers late delays a renewal of several requests, and does not prevent it.
+// renewing returns the line of a renewal. Each request has a time-out of its own, so a slow store
+// delays a renewal of several requests, but does not make it fail.
 func (l *Lease) renewing(ctx context.Context) wire {
 	return wire{ctx: ctx, store: l.store, lease: l, each: l.o.trip}
 }

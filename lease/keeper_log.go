@@ -10,22 +10,24 @@ import (
 	"unicode"
 )
 
-// journal logs what an operator should know: each trouble once when it begins, and once
-// when it is over. It is used by one goroutine at a time.
+// journal logs what an operator should know: each problem once when it begins, and once when it is
+// over. It is used by one goroutine at a time.
 type journal struct {
 	log    *slog.Logger
 	lostAt time.Time // when the worker ID was found to be lost
 
-	// Troubles that were logged and are not over:
-	failing  time.Time // renewals or a replacement fail; the time is when the last successful renewal began
-	cause    string    // why they failed when it was told last,
-	told     time.Time // and when this was
-	cut      time.Time // after an overlap or a clone: the end of what was stamped, of which nothing is granted any more
-	stopped  time.Time // no IDs are issued since then
-	away     time.Time // the shared store is away since then, and the local copy is used
-	leapt    bool
-	behind   bool
-	expiring bool
+	// Problems that were logged and are not over. A zero value means that there is none.
+
+	failing time.Time // when the last renewal before the failing ones began
+	cause   string    // why they failed, as it was logged last,
+	told    time.Time // and when that was
+	cut     time.Time // after an overlap or a clone, the end of what was stamped
+	stopped time.Time // since when no IDs have been issued
+	away    time.Time // since when the store has been away, and the local copy used
+
+	leapt    bool // the clock leapt forward
+	behind   bool // the clock stepped back
+	expiring bool // the layout will run out of time
 }
 
 // expiry is how long before the end of a layout the warning comes.
@@ -81,7 +83,7 @@ func (j *journal) released(l *Lease, r record) {
 
 func (j *journal) lost(l *Lease, worker int, err error) {
 	j.lostAt = timeNow()
-	next := "another worker ID is taken in its place"
+	next := "another worker ID will be taken in its place"
 	switch {
 	case l.ends(err):
 		next = "the lease has ended, as OnLoss says, or because its directory was cloned, too"
@@ -141,7 +143,8 @@ func (j *journal) renewed(l *Lease, err error) {
 // fails logs msg if no renewal has succeeded for half a window, and later if the cause is
 // another, but at most once in a window.
 func (j *journal) fails(l *Lease, err error, msg string) {
-	since, cause := l.renewed(), strings.Map(noDigit, causeOf(err)) // a bound that moves, or a wait that gets shorter, is no other cause
+	// Without digits: a bound that moves, or a wait that gets shorter, is not another cause.
+	since, cause := l.renewed(), strings.Map(noDigit, causeOf(err))
 	first := j.failing.IsZero() && timeSince(since) >= l.o.Window/2
 	changed := !j.failing.IsZero() && cause != j.cause && timeSince(j.told) >= l.o.Window
 	if !first && !changed {
@@ -150,7 +153,7 @@ func (j *journal) fails(l *Lease, err error, msg string) {
 	j.failing, j.cause, j.told = since, cause, timeNow()
 	next := "the store is asked again"
 	if errors.Is(err, ErrBadRecord) || errors.Is(err, ErrLayout) {
-		next = "somebody has to mend what the error names; until then it is tried again"
+		next = "fix what the error names; the lease keeps trying"
 	}
 	if l.o.now().Before(l.Grant().To) {
 		next += "; IDs are issued until the window's end"
@@ -193,7 +196,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 		end := j.until(l)
 		j.stopped = later(timeNow().Add(end.Sub(l.o.now())), l.renewed())
 		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
-			"next", "IDs are issued again as soon as the error is over")
+			"next", "IDs are issued again as soon as the cause of the error is gone")
 	case !ended && err == nil && l.horizon.behind.IsZero() && !j.stopped.IsZero():
 		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", passed(j.stopped))
 		j.stopped = time.Time{}
@@ -207,7 +210,7 @@ func (j *journal) checkAway(l *Lease) {
 	case why != nil && j.away.IsZero():
 		j.away = timeNow()
 		j.warn(l, l.Worker(), "the store is away, and the local copy is used", "copy", l.o.LocalCopy, "error", why,
-			"next", "IDs are issued all the same; the store is told when it is back")
+			"next", "IDs are issued all the same; the store is updated when it is back")
 	case why == nil && !j.away.IsZero():
 		j.info(l, l.Worker(), "the store is back", "after", passed(j.away))
 		j.away = time.Time{}
@@ -235,8 +238,9 @@ func (j *journal) checkClock(l *Lease, err error) {
 	switch {
 	case stepped && !j.behind:
 		j.behind = true
-		j.warn(l, l.Worker(), "the clock stepped back", "time", h.read.UTC(), "from", h.behind.UTC(), "by", h.behind.Sub(h.read).Round(time.Millisecond),
-			"next", "the generator's policy says what becomes of calls until the clock has caught up")
+		j.warn(l, l.Worker(), "the clock stepped back",
+			"time", h.read.UTC(), "from", h.behind.UTC(), "by", h.behind.Sub(h.read).Round(time.Millisecond),
+			"next", "until the clock has caught up, the generator's policy says what calls do")
 	case !stepped && j.behind:
 		j.behind = false
 		j.info(l, l.Worker(), "the clock has caught up", "time", h.read.UTC())
@@ -246,7 +250,7 @@ func (j *journal) checkClock(l *Lease, err error) {
 // missing logs that the record of a worker ID is lost.
 func (j *journal) missing(l *Lease, worker int) {
 	j.warn(l, worker, "the record of a worker ID is lost", "next",
-		fmt.Sprintf("others are taken; it is used again in %v, when none of its windows can be open any more", healing(l.o.Layout.Unit)))
+		fmt.Sprintf("others are taken; this one is used again in %v, when every window under it has ended", healing(l.o.Layout.Unit)))
 }
 
 // waits logs that the store is new, or has lost its entries, and how long this process waits.
@@ -257,7 +261,8 @@ func (j *journal) waits(l *Lease, left time.Duration, c clocks) {
 
 // restored logs that the record was lost and was put back.
 func (j *journal) restored(l *Lease, worker int) {
-	j.warn(l, worker, "the store lost the record of the worker ID, and it was put back", "until", l.Grant().To, "next", "IDs are issued all the same")
+	j.warn(l, worker, "the store lost the record of the worker ID, and it was put back",
+		"until", l.Grant().To, "next", "IDs are issued all the same")
 }
 
 // overlaps logs that another holder may have stamped what this holder has stamped.
@@ -267,13 +272,13 @@ func (j *journal) overlaps(l *Lease, worker int, o *overlap) {
 		to = now
 	}
 	j.tell(l, slog.LevelError, worker, "IDs may have repeated: another holder may have stamped the same time",
-		"from", o.from.UTC(), "to", to.UTC(), "next", "nothing more is stamped with this worker ID; look for IDs of this span twice")
+		"from", o.from.UTC(), "to", to.UTC(), "next", "nothing more is stamped with this worker ID; look for duplicate IDs of this span")
 }
 
 func (j *journal) checkExpiry(l *Lease) {
 	if end := l.o.Layout.Expires(); !j.expiring && end.Sub(l.o.now()) < expiry {
 		j.expiring = true
 		j.warn(l, l.Worker(), "the layout will run out of time", "layout", l.o.Layout.String(), "end", end,
-			"next", "no IDs are issued from then on: go over to another layout before")
+			"next", "no IDs are issued from then on: switch to another layout before then")
 	}
 }

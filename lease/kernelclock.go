@@ -8,9 +8,12 @@ import (
 
 // ClockSync is what the kernel says of the host's clock.
 type ClockSync struct {
-	Known        bool          // the kernel was asked: on Linux, if Options.Clock is nil
-	Synchronized bool          // a time service (NTP or PTP) sets the clock
-	MaxError     time.Duration // how far the clock may be off, by the time service; it grows while nobody sets the clock
+	Known        bool // the kernel was asked: on Linux, if Options.Clock is nil
+	Synchronized bool // a time service (NTP or PTP) sets the clock
+
+	// MaxError is how far the clock may be off, according to the time service. It grows while
+	// nothing sets the clock.
+	MaxError time.Duration
 }
 
 // String returns a text such as "synchronized, off by 12ms at most".
@@ -24,7 +27,8 @@ func (c ClockSync) String() string {
 	return fmt.Sprintf("synchronized, off by %v at most", c.MaxError)
 }
 
-// ErrClockUnsynchronized is returned by Acquire if Options.MaxClockError says so.
+// ErrClockUnsynchronized is returned by Acquire if the clock may be off by more than
+// Options.MaxClockError.
 var ErrClockUnsynchronized = errors.New("lease: the clock is not known to be right")
 
 // clockSync asks the kernel, if the lease reads the kernel's clock.
@@ -43,7 +47,7 @@ func (o *Options) checkSync() error {
 	}
 	err := fmt.Errorf("%w: it is %v, but MaxClockError is %v", ErrClockUnsynchronized, c, o.MaxClockError)
 	if !c.Known {
-		err = fmt.Errorf("%w: %w", err, errors.ErrUnsupported) // it never will be
+		err = fmt.Errorf("%w: %w", err, errors.ErrUnsupported) // this will not change
 	}
 	return err
 }

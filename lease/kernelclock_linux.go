@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// kernelClock asks the kernel with adjtimex, which changes nothing. Tests have another.
+// kernelClock asks the kernel with adjtimex, which changes nothing. Tests replace it.
 var kernelClock = func() ClockSync {
 	const unsynchronized, timeError = 0x40, 5 // STA_UNSYNC, TIME_ERROR
 	var t syscall.Timex
@@ -24,7 +24,8 @@ var kernelClock = func() ClockSync {
 // name of the host since then. Processes in containers of one host have one name, unless their
 // clocks differ.
 func kernelBoot() (host string, boot, asleep time.Duration) {
-	const monotonic, sinceBoot = 1, 7 // CLOCK_MONOTONIC, which stands still while the host is suspended, and CLOCK_BOOTTIME
+	// CLOCK_MONOTONIC, which stands still while the host is suspended, and CLOCK_BOOTTIME.
+	const monotonic, sinceBoot = 1, 7
 	awake, ok := kernelTime(monotonic)
 	boot, also := kernelTime(sinceBoot)
 	if !ok || !also {

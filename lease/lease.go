@@ -25,27 +25,30 @@ type Lease struct {
 	store Store
 	cloning
 
-	slot     chan *hold              // has room for one: whoever takes the hold out owns it; nil while there is no worker ID
+	slot     chan *hold              // room for one; whoever takes the hold out owns it
 	shown    atomic.Pointer[shown]   // what others see of the hold; nil while there is no worker ID
 	grant    atomic.Pointer[granted] // what the generator may stamp; nil before the first grant
 	accepted atomic.Bool             // AcceptLeap was called
 	holds    holds                   // the open Holds
 	standing                         // what calls are told
 	running                          // the goroutine that renews
-	known                            // what that goroutine, and Acquire before it, know from one hold to the next
-	log      journal                 // used as known is
+	known                            // what that goroutine, and Acquire before it, have learned
+	log      journal                 // used by whoever uses known
 }
 
 // known is what a lease knows from one hold to the next. The goroutine that renews uses it, and
 // Acquire before that.
 type known struct {
-	watch                    // how long entries have not changed
-	horizon  horizon         // as the hold had it when it renewed last
-	passed   time.Time       // what the watermark had passed when the lease looked last, without a hold
-	lost     map[int]record  // by worker ID: the last known records of the worker IDs that were lost
-	last     int             // the worker ID that a search tried to take last, or none
-	inUse    bool            // the store has had an entry
-	gaveBack <-chan struct{} // closed after a first attempt to free the worker IDs that an acquisition took and does not use
+	watch                  // how long entries have not changed
+	horizon horizon        // as the hold had it when it renewed last
+	passed  time.Time      // what the watermark had passed at the last look without a hold
+	lost    map[int]record // by worker ID: the last known records of lost worker IDs
+	last    int            // the worker ID that a search tried to take last, or none
+	inUse   bool           // the store has had an entry
+
+	// gaveBack is closed after a first attempt to free the worker IDs that an acquisition took but
+	// does not use.
+	gaveBack <-chan struct{}
 }
 
 // standing is what calls are told of the lease. mu guards the other fields.
@@ -82,19 +85,32 @@ type shown struct {
 
 // Stats says how a Lease is doing.
 type Stats struct {
-	Renewals     uint64    // how often the bound was moved
-	Failures     uint64    // how often a renewal, or the replacement of a lost worker ID, failed
-	Replacements uint64    // lost worker IDs that were replaced
-	Restored     uint64    // how often the store had lost the record, and it was put back
-	LastError    error     // why the last renewal failed, nil if it succeeded; after a time-out also the error before it
-	Renewed      time.Time // when the last successful renewal began, by this host's clock
-	Bound        time.Time // IDs may be issued for times before it
-	WaitsUntil   time.Time // until when no worker ID is taken, because the store lost its entries; zero if it did not
-	Away         error     // with LocalCopy: why the store did not get the last renewal, nil if it did
-	Unsafe       []string  // settings with which the store's engine may lose what it acknowledged; nil if it was not asked, or there are none
-	Clock        ClockSync // what the kernel says of the clock now
-	Guarded      bool      // the hypervisor tells if the machine was cloned (see Options.VMClock)
-	Clones       uint64    // how often it has told, and the worker ID was given up
+	Renewals     uint64 // how often the bound was moved
+	Failures     uint64 // how often a renewal, or the replacement of a lost worker ID, failed
+	Replacements uint64 // lost worker IDs that were replaced
+	Restored     uint64 // how often the store had lost the record, and it was put back
+
+	// LastError is why the last renewal failed, nil if it succeeded. After a time-out it also has
+	// the error before it.
+	LastError error
+
+	Renewed time.Time // when the last successful renewal began, by this host's clock
+	Bound   time.Time // IDs may be issued for times before it
+
+	// WaitsUntil is until when no worker ID is taken because the store has lost its entries. It is
+	// zero if the lease does not wait for that.
+	WaitsUntil time.Time
+
+	// Away is why, with LocalCopy, the store did not get the last renewal; nil if it did.
+	Away error
+
+	// Unsafe has the settings with which the store's engine may lose acknowledged writes. It is nil
+	// if there are none, or if the store was not asked.
+	Unsafe []string
+
+	Clock   ClockSync // what the kernel says of the clock now
+	Guarded bool      // the hypervisor reports clones of the machine (see Options.VMClock)
+	Clones  uint64    // how often it has reported one, and the worker ID was given up
 }
 
 // granted is a grant, and the machine's generation before the store was asked for its worker
@@ -234,7 +250,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// calm waits until the renewing has ended, and then takes the hold.
+// calm waits until the renewing goroutine has ended, and then takes the hold.
 func (l *Lease) calm(ctx context.Context) (*hold, error) {
 	select {
 	case <-l.ended:

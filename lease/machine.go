@@ -32,8 +32,8 @@ var dice = rand.Int64N
 // randomText returns 26 random letters and digits, which nobody has had before.
 var randomText = crand.Text
 
-// openVMClock returns the machine's generation, or nil if path is empty and the machine has no
-// device.
+// openVMClock returns the machine's generation, which changes when the machine is cloned, or nil
+// if path is empty and the machine has no device that tells it.
 func openVMClock(path string) (*atomic.Uint64, error) {
 	return vmclock.Find(path)
 }

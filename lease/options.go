@@ -50,14 +50,14 @@ func (r Reuse) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 func (r *Reuse) UnmarshalText(text []byte) error {
 	i := slices.Index(reuses[:], string(text))
 	if i < 0 {
-		return fmt.Errorf("lease: %q is no Reuse: want %s", text, strings.Join(reuses[:], ", "))
+		return fmt.Errorf("lease: %q is not a Reuse: want one of %s", text, strings.Join(reuses[:], ", "))
 	}
 	*r = Reuse(i)
 	return nil
 }
 
-// OnLoss says what a lease does after it lost its worker ID: another process took it, or
-// its record was removed.
+// OnLoss says what a lease does after it has lost its worker ID, because another process took it
+// or its record was removed.
 type OnLoss uint8
 
 const (
@@ -145,17 +145,18 @@ type Options struct {
 	// package's documentation. 0: 1 minute.
 	MaxLeap time.Duration
 
-	// History is for how long the store keeps the earlier holders of a worker ID, for
-	// [Whois]. It is counted in ID time, back from the clock. Older holders are dropped when a
-	// worker ID or clock sequence changes hands. 0: 90 days.
+	// History is how long the store keeps the earlier holders of a worker ID, for [Whois]. It
+	// is counted in ID time, back from the clock. Older holders are dropped when a worker ID or
+	// clock sequence changes hands. 0: 90 days.
 	History time.Duration
 
-	// VMClock is the path of a device that tells if the machine was cloned: started again from a
-	// snapshot. Then nothing more of the window is stamped, and the lease takes another worker
-	// ID. With LocalCopy or the store of File the lease ends, and an Acquire that is under way
-	// fails, because the directory was cloned, too. With ReuseKeep only one copy gets a worker
-	// ID, because all copies have one owner. Linux only. If the path cannot be used, Acquire fails.
-	// Empty: /dev/vmclock0 if it can be used; [Stats] says whether it is, and the log why not.
+	// VMClock is the path of a device that reports whether the machine was cloned, such as by
+	// starting a snapshot of it again. After a clone, nothing more of the window is stamped, and
+	// the lease takes another worker ID. With LocalCopy or the store of File the lease ends, and an
+	// Acquire that is under way fails, because the directory was cloned, too. With ReuseKeep only
+	// one copy gets a worker ID, because all copies have the same owner. Linux only. If the path
+	// cannot be used, Acquire fails. Empty: /dev/vmclock0 if it can be used; [Stats] says whether
+	// it is used, and the log why not.
 	//
 	// An ID that was returned before the snapshot exists in each copy.
 	VMClock string
@@ -164,11 +165,11 @@ type Options struct {
 	// lease. nil: snowflake.SystemClock().
 	Clock snowflake.Clock
 
-	// MaxClockError lets Acquire wait, and fail in the end with an error that matches
-	// [ErrClockUnsynchronized], while the kernel does not say that a time service sets the clock,
-	// or says that the clock may be off by more than this. 0: Acquire does not ask, because in
-	// containers and test machines the kernel often says so though the clock is right. [Stats] has
-	// what the kernel says. Linux only, with Clock: nil.
+	// MaxClockError is how far the clock may be off when Acquire returns. While the kernel reports
+	// an unsynchronized clock, or one that may be off by more, Acquire waits, and in the end fails
+	// with an error that matches [ErrClockUnsynchronized]. 0: Acquire does not ask, because in
+	// containers and test machines the kernel often reports an unsynchronized clock although it is
+	// right. [Stats] has what the kernel reports. Linux only, with Clock: nil.
 	MaxClockError time.Duration
 
 	// Logger gets what an operator should know: an error if no IDs are issued because the
@@ -176,8 +177,8 @@ type Options struct {
 	// the store lost entries, if renewals have failed for half a window, if the store is away
 	// and the LocalCopy is used, if the clock leapt or stepped back, and if the layout will
 	// run out within a year; information when a worker ID was acquired, replaced or released,
-	// and when a trouble is over. A trouble that lasts is logged once, and again if its cause is
-	// another. "next" says what will happen by itself. nil: slog.Default() at the time of Acquire.
+	// and when a problem is over. A problem that lasts is logged once, and again if its cause
+	// changes. "next" says what will happen by itself. nil: slog.Default() at the time of Acquire.
 	Logger *slog.Logger
 
 	foreignClock bool      // Clock is not the kernel's
@@ -225,9 +226,9 @@ func (o *Options) withDefaults(window time.Duration) (Options, error) {
 		{d.FloorEvery > d.Window/3, fmt.Sprintf("FloorEvery %v is over %v, a third of Window", d.FloorEvery, d.Window/3)},
 		{d.MaxLeap < 0, fmt.Sprintf("MaxLeap %v is negative", d.MaxLeap)},
 		{d.MaxClockError < 0, fmt.Sprintf("MaxClockError %v is negative", d.MaxClockError)},
-		{d.MaxClockError > 0 && d.foreignClock, fmt.Sprintf("MaxClockError %v is of the kernel's clock, but Clock is another", d.MaxClockError)},
-		{!utf8.ValidString(d.Owner) || strings.ContainsRune(d.Owner, 0), fmt.Sprintf("Owner %q is not UTF-8 without NUL", d.Owner)},
-		{d.LocalCopy != "" && d.Reuse != ReuseKeep, "LocalCopy takes Reuse: ReuseKeep, or the copy's worker ID may be another's by now"},
+		{d.MaxClockError > 0 && d.foreignClock, fmt.Sprintf("MaxClockError %v needs Clock: nil", d.MaxClockError)},
+		{!utf8.ValidString(d.Owner) || strings.ContainsRune(d.Owner, 0), fmt.Sprintf("Owner %q is not UTF-8, or has a NUL", d.Owner)},
+		{d.LocalCopy != "" && d.Reuse != ReuseKeep, "LocalCopy needs Reuse: ReuseKeep, or another owner may have its worker ID by now"},
 		{d.Reuse > ReuseOnce, fmt.Sprintf("Reuse %d is unknown", d.Reuse)},
 		{d.OnLoss > Stop, fmt.Sprintf("OnLoss %d is unknown", d.OnLoss)},
 	} {

@@ -116,7 +116,8 @@ func child() {
 	}()
 	select {
 	case <-ctx.Done():
-		expect(l.Release(context.Background()), lease.ErrLost, context.DeadlineExceeded) // a disk may be slower than the window
+		// A disk may be slower than the window.
+		expect(l.Release(context.Background()), lease.ErrLost, context.DeadlineExceeded)
 	case <-l.Done():
 		expect(l.Err(), lease.ErrLost)
 	}

@@ -61,7 +61,8 @@ func TestStoppedHoldersAtFullRateRepeatNoID(t *testing.T) {
 		for {
 			p := children.take().begin(k)
 			p.until(p.First)
-			if ids, _ := p.IDs(); len(ids) > 0 { // a busy machine lets its own window pass while it watches another's
+			// A busy machine lets its own window pass while it watches another's.
+			if ids, _ := p.IDs(); len(ids) > 0 {
 				return p
 			}
 		}

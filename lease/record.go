@@ -27,7 +27,7 @@ type record struct {
 
 	// Bounds has, for each clock sequence up to the highest one used, the time up to which
 	// IDs may have been issued. The next holder begins there. A zero time means that the
-	// clock sequence was never used since Floor. If the layout has no clock sequences, there
+	// clock sequence has not been used since Floor. If the layout has no clock sequences, there
 	// is one bound.
 	Bounds []time.Time `json:"bounds"`
 
@@ -67,8 +67,8 @@ type record struct {
 	// Waited is how long a record whose State is StateLost is known to have been lost.
 	Waited waited `json:"waited,omitzero"`
 
-	// Least is the time before which the holder stamps nothing any more, and no Hold of it has
-	// stamped anything: see [Watermark]. If NoFloor is set, Least does not rise, because the
+	// Least is the time before which the holder stamps nothing any more, and none of its open Holds
+	// has stamped anything: see [Watermark]. If NoFloor is set, Least does not rise, because the
 	// holder has no generator, or one that may go back.
 	Least   time.Time `json:"least,omitzero"`
 	NoFloor bool      `json:"noFloor,omitempty"`
@@ -77,8 +77,8 @@ type record struct {
 	// sequence also the bound of the sequence before.
 	To time.Time `json:"to,omitzero"`
 
-	// Prior is what earlier holders may still stamp that were taken for dead, or had no generator
-	// that stopped.
+	// Prior is what may still be stamped by earlier holders that were taken for dead, or whose
+	// generators were not stopped.
 	Prior prior `json:"prior,omitzero"`
 
 	// Renewed is the time of the last save by the engine's clock; zero if it has no clock.

@@ -61,7 +61,8 @@ func getMarked(s line, worker int) (record, error) {
 	if is := mark.Version != "" || errors.Is(err, ErrBadRecord); !is {
 		return r, err
 	}
-	r, err = getRecord(s, worker) // it was there before the mark, so it is lost only if it is not there now
+	// The record was there before the mark, so it is lost only if it is not there now.
+	r, err = getRecord(s, worker)
 	if err == nil && r.version == "" {
 		r.State = StateLost
 	}
@@ -147,8 +148,8 @@ func listed(s line, prefix string) (map[int]Entry, error) {
 	return found, err
 }
 
-// replace saves r in place of old, and keeps the history for so long. It also returns the record
-// that it tried to save.
+// replace saves r in place of old, and drops from the history what ended longer ago than keep. It
+// also returns the record that it tried to save.
 func replace(s line, keep time.Duration, old, r record) (saved, tried record, err error) {
 	forget := s.read().own.Add(-keep).UTC()
 	r, chunk := r.succeed(old, forget)
@@ -161,7 +162,8 @@ func replace(s line, keep time.Duration, old, r record) (saved, tried record, er
 	}
 	saved, err = putRecord(s, r)
 	if err == nil && trimmed.Version != "" {
-		_ = s.delete(trimmed.Key, trimmed.Version) // what remains is no longer a part of the history
+		// What remains if this fails is no longer a part of the history.
+		_ = s.delete(trimmed.Key, trimmed.Version)
 	}
 	return saved, r, err
 }
@@ -180,7 +182,8 @@ func spill(s line, r record, chunk []Holding, forget time.Time) (record, Entry, 
 		if errors.Is(bad, ErrBadRecord) && is.Version != "" { // it is made anew
 			bad = nil
 		}
-		if err = bad; err == nil && string(is.Value) != string(value) { // it is older than the loss of the record
+		if err = bad; err == nil && string(is.Value) != string(value) {
+			// The chunk is older than the loss of the record.
 			_, err = s.put(key, is.Version, value)
 		}
 	}

@@ -28,7 +28,9 @@ func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next do
 
 // outwait saves how long the record of a worker ID is known to be lost, and returns how much longer
 // the worker ID stays unused. If that is 0, next may be taken.
-func outwait(s line, r record, layout snowflake.Layout, seen sightings, m moment, c clocks) (next record, left time.Duration, err error) {
+func outwait(
+	s line, r record, layout snowflake.Layout, seen sightings, m moment, c clocks,
+) (next record, left time.Duration, err error) {
 	whole := healing(layout.Unit)
 	if next = r; r.version == "" {
 		if mark, err := s.get(markKey(r.Worker)); err == nil && mark.Version == "" {
@@ -36,8 +38,11 @@ func outwait(s line, r record, layout snowflake.Layout, seen sightings, m moment
 		}
 		next.Layout, next.Marked, left = layout, true, whole
 		next.Waited = waited{Name: randomText()}.more(0, m)
-	} else if next, left = r.missing(seen.lasts(lostKey(r.Worker), r.Waited.Name, r.Waited.For, m), m, c, whole); left <= 0 || next.Waited == r.Waited {
-		return next, left, nil
+	} else {
+		more := seen.lasts(lostKey(r.Worker), r.Waited.Name, r.Waited.For, m)
+		if next, left = r.missing(more, m, c, whole); left <= 0 || next.Waited == r.Waited {
+			return next, left, nil
+		}
 	}
 	next.Saves++
 	saved, err := putRecord(s, next)
@@ -50,5 +55,5 @@ func outwait(s line, r record, layout snowflake.Layout, seen sightings, m moment
 	return saved, left, err
 }
 
-// lostKey is under what a lost record is known.
+// lostKey is the key of a lost record in sightings.
 func lostKey(worker int) string { return "lost " + recordKey(worker) }

@@ -10,7 +10,7 @@ const watermarkKey = "watermark"
 
 // mark is the entry of the watermark. Neither time falls.
 type mark struct {
-	Proposed  time.Time `json:"proposed"`  // who takes a worker ID or clock sequence stamps from here on
+	Proposed  time.Time `json:"proposed"`  // who takes a worker ID or clock sequence begins here
 	Published time.Time `json:"published"` // nothing before it is stamped any more
 
 	version string

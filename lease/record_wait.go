@@ -24,16 +24,18 @@ type moment struct {
 // waited is how long something is known to be unchanged, as the store keeps it.
 type waited struct {
 	For  time.Duration `json:"for,omitzero"`
-	Host string        `json:"host,omitempty"` // where this was known,
-	Boot time.Duration `json:"boot,omitzero"`  // and when, by the clock of that host since it was booted,
-	Wall int64         `json:"wall,omitzero"`  // and by its wall clock, in milliseconds of Unix time
-	Name string        `json:"name,omitempty"` // of a record that is lost: another one each time that it is lost
+	Host string        `json:"host,omitempty"` // the host that saved this,
+	Boot time.Duration `json:"boot,omitzero"`  // how long it had been up then,
+	Wall int64         `json:"wall,omitzero"`  // and its wall clock, in milliseconds of Unix time
+
+	// Name is set for a record that is lost: each loss has another name.
+	Name string `json:"name,omitempty"`
 }
 
 // more returns what is known at m. seen is how long this process has seen w, and what w is about,
-// unchanged. On the host where w was saved its clock says more. Copies of a machine have the name
-// of one host, and their clocks since it was booted differ. So no more counts than the wall clock
-// passed by, too.
+// unchanged. On the host that saved w, the clock that began at its boot says more. But copies of a
+// machine have the same host name, and these clocks of theirs differ. So no more counts than the
+// wall clock has advanced by, too.
 func (w waited) more(seen time.Duration, m moment) waited {
 	var wall int64
 	if m.host != "" {
@@ -59,7 +61,7 @@ func (w waited) until(whole, seen time.Duration, m moment, c clocks) (save waite
 	return now, left
 }
 
-// progress is how often those who wait save how long they have waited.
+// progress is how often waiting processes save how long they have waited.
 const progress = time.Second
 
 // beforeEnd shortens a wait that begins now and ends after the time for requests, so that there is
@@ -71,7 +73,8 @@ func (now reading) beforeEnd(wait time.Duration) time.Duration {
 	return wait
 }
 
-// sightings are the versions of entries, or names of what was lost, and since when they are known.
+// sightings has, by key, the version of an entry or the name of what was lost, and since when this
+// is known.
 type sightings map[string]sighting
 
 type sighting struct {
@@ -86,8 +89,8 @@ func (s sightings) sees(key, version string, now time.Time) {
 	}
 }
 
-// lasts notes that what has this name is known to have lasted for so long at m, and returns how
-// much longer it has lasted by what was noted before. So those who take turns at a wait lose
+// lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
+// longer it has lasted by what was noted before. So processes that take turns at a wait lose
 // nothing of it.
 func (s sightings) lasts(key, name string, known time.Duration, m moment) (more time.Duration) {
 	begun := m.at.Add(-known)
@@ -98,8 +101,8 @@ func (s sightings) lasts(key, name string, known time.Duration, m moment) (more 
 	return more
 }
 
-// silence is the entry of records that do not change, by their keys. Who waits until a holder is
-// dead keeps there how long its record is unchanged.
+// silence is the entry about records that do not change, by their keys. A process that waits until
+// a holder is dead keeps there how long the holder's record has been unchanged.
 type silence struct {
 	Of map[string]unchanged `json:"of"`
 
@@ -113,8 +116,8 @@ type unchanged struct {
 
 const (
 	silenceKey  = "silence"
-	maxSilences = 128  // records whose holders are not known to be dead, with the earliest bounds
-	maxDead     = 1024 // records whose holders are
+	maxSilences = 128  // records of holders that are not known to be dead, with the earliest bounds
+	maxDead     = 1024 // records of holders that are
 )
 
 func getSilence(s line) (of silence, err error) {
@@ -172,7 +175,8 @@ func (w *watch) share(s line, records []record, m moment) (err error) {
 		key, idle := recordKey(r.Worker), w.idle(r, m)
 		was, is := w.kept.Of[key], unchanged{r.version, waited{For: idle}}
 		switch known := was.Version == r.version; {
-		case r.State == StateHeld && !r.live(idle): // it is known to be dead, and nothing is counted
+		case r.State == StateHeld && !r.live(idle):
+			// It is known to be dead, and its silence need not be counted any more.
 			if dead == maxDead {
 				continue
 			}

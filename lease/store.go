@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Store is an engine that compares and sets: all that an engine has to be. It keeps an
-// Entry for each key. Package leasetest checks an implementation.
+// Store is an engine that can compare and set, and no more is asked of it. It keeps an Entry for
+// each key. Package leasetest checks an implementation.
 //
 // Implementations are safe for concurrent use. They keep what was stored across crashes of
 // the clients and, as far as the engine promises, of the server. If the context is done
@@ -38,7 +38,7 @@ type Store interface {
 	// returns and no Value: if it were left out, it would look as if it did not exist.
 	List(ctx context.Context, prefix string) ([]Entry, error)
 
-	// Put stores value if the entry's version still is old; "" means that there is no entry.
+	// Put stores value if the entry's version is still old; "" means that there is no entry.
 	// Otherwise the error matches ErrConflict. It is atomic: of two Puts with the same old
 	// only one succeeds, however late the other one arrives. Put returns the entry once it
 	// will survive a crash.
@@ -46,7 +46,7 @@ type Store interface {
 	// After any other error nobody knows whether value was stored, or will be.
 	Put(ctx context.Context, key, old string, value []byte) (Entry, error)
 
-	// Delete removes the entry if its version still is old. Otherwise, also if there is no
+	// Delete removes the entry if its version is still old. Otherwise, also if there is no
 	// entry, the error matches ErrConflict. After any other error nobody knows whether the
 	// entry was removed, or will be.
 	Delete(ctx context.Context, key, old string) error
@@ -54,10 +54,14 @@ type Store interface {
 
 // Entry is what a Store keeps for a key.
 type Entry struct {
-	Key     string
-	Version string // no two values that a key ever has, also before and after a Delete or a loss of everything, have the same version
-	Value   []byte
-	Time    time.Time // when it was stored, by the engine's clock; zero if the engine has no clock
+	Key string
+
+	// Version is another one for each value that the key ever has, even after a Delete or after the
+	// loss of all entries.
+	Version string
+
+	Value []byte
+	Time  time.Time // when it was stored, by the engine's clock; zero if the engine has no clock
 }
 
 // Windower is a Store that chooses the window of leases whose Options.Window is 0. A store
@@ -76,6 +80,7 @@ var ErrConflict = errors.New("lease: the entry has another version")
 // match ErrRefused, ErrInvalidOptions, ErrBadRecord or errors.ErrUnsupported.
 var ErrAway = errors.New("lease: the store is away")
 
-// ErrRefused marks an error of a Store that asking again does not mend, because the engine refuses
-// this client: its password is wrong, or it lacks rights. [Acquire] returns such an error at once.
+// ErrRefused marks an error of a Store that will not pass if the store is asked again, because the
+// engine refuses this client: its password is wrong, or it lacks rights. [Acquire] returns such an
+// error at once.
 var ErrRefused = errors.New("lease: the store refuses this client")

@@ -376,7 +376,9 @@ func (s *story) do(c command) {
 		p.resume(map[bool]error{true: errDown}[words[1] == "without"])
 	case "crash":
 		p.crash()
-	case "clock", "suspend": // NAME|engine DURATION|right. If a machine is suspended, its clock runs on, and its timers do not
+	case "clock", "suspend":
+		// NAME|engine DURATION|right. While a machine is suspended, its clock runs on, and its
+		// timers do not.
 		d := c.duration(map[bool]string{true: "0"}[words[1] == "right"] + map[bool]string{true: words[1]}[words[1] != "right"])
 		switch {
 		case words[0] == "engine":
@@ -397,7 +399,9 @@ func (s *story) do(c command) {
 		}
 	case "clone": // NAME: its machine is a copy
 		p.clone()
-	case "store": // up|down|hangs|bad|loses answers, slow=DURATION, late=DURATION, refuses=PREFIX,..., fails=N, repeats=N
+	case "store":
+		// up|down|hangs|bad|loses answers, slow=DURATION, late=DURATION, refuses=PREFIX,...,
+		// fails=N, repeats=N
 		if s.becomes(); words[0] != "up" {
 			s.becomes(c.fault())
 		}

@@ -190,7 +190,7 @@ func TestLeaseWarnsOfUnsafeSettings(t *testing.T) {
 			store  tells
 			logged string // empty: nothing
 		}{
-			{tells{unsafe: []string{"a = 1", "b = 2"}}, `level=WARN msg="lease: the store may lose what it acknowledged, and then IDs may repeat" worker=0 owner=a settings="a = 1, b = 2"`},
+			{tells{unsafe: []string{"a = 1", "b = 2"}}, `level=WARN msg="lease: the store may lose acknowledged writes, and then IDs may repeat" worker=0 owner=a settings="a = 1, b = 2"`},
 			{tells{err: errDown}, `level=INFO msg="lease: the store's settings cannot be read" worker=0 owner=a error="the store is away"`},
 			{tells{}, ""},
 		} {

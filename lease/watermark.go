@@ -30,8 +30,9 @@ type Mark struct {
 // error matches [ErrWiped] if the store has no entries, or ErrBadRecord, or is the store's.
 //
 // The watermark lags by a third of a window, or by Options.FloorEvery if that is set; and by the
-// slowest clock and the oldest open Hold. A holder that dies keeps it back for a window. It is
-// never after the latest bound in the store, so it rests when nobody holds a worker ID.
+// slowest clock and the oldest open Hold. A holder that dies keeps it back for a window. The
+// watermark is never after the latest bound in the store, so it stands still when nobody holds a
+// worker ID.
 //
 // A call costs two to four reads, two of which list all records, and up to three saves. It may be
 // called by any number of processes. A program that reads the watermark again and again uses a
@@ -77,7 +78,7 @@ type viewer struct {
 }
 
 // open reads the door and the mark. When the first mark has been made, and before anything is
-// proposed, the door says so: then newcomers know if the mark is lost.
+// proposed, open notes this in the door, so that newcomers can tell if the mark is lost.
 func (v *viewer) open() (err error) {
 	for {
 		v.door, err = getDoor(v)
@@ -106,8 +107,8 @@ func (v *viewer) open() (err error) {
 }
 
 // wait counts how long the store and its records are known to be lost, as newcomers do, so that the
-// watermark is there again although none comes. It returns nil when the door is open. If nobody
-// ever had a worker ID, the store may be new, and wait leaves it alone.
+// watermark comes back even if there is no newcomer. It returns nil when the door is open. If
+// nobody ever had a worker ID, the store may be new, and wait leaves it alone.
 func (v *viewer) wait() error {
 	if v.door.Name == "" {
 		records, _, err := allRecords(v)
@@ -153,7 +154,8 @@ func (v *viewer) watermark() (Mark, error) {
 	at := v.mark.publish(low)
 	for err == nil && at.After(v.mark.Published) {
 		err = v.save(mark{Proposed: later(v.mark.Proposed, at), Published: at})
-		at = earlier(at, v.mark.publish(low)) // a holder may have put back an earlier proposal (Lease.heal)
+		// A holder may have put back an earlier proposal (Lease.heal).
+		at = earlier(at, v.mark.publish(low))
 	}
 	if err != nil {
 		return Mark{}, err
@@ -168,7 +170,8 @@ func (v *viewer) watermark() (Mark, error) {
 	return m, nil
 }
 
-// save stores m in place of v.mark, and takes it over; or the mark that another process stored.
+// save stores m in place of v.mark. v.mark then is what the store has: m, or the mark of another
+// process that was quicker.
 func (v *viewer) save(m mark) (err error) {
 	m.version = v.mark.version
 	if v.mark, err = m.put(v); err == nil && v.mark.bad {
@@ -200,7 +203,8 @@ func (v *viewer) look() (low time.Time, by *record, err error) {
 	unreadable := len(silent)
 	for _, r := range records {
 		v.watch.seen.sees(recordKey(r.Worker), r.version, now)
-		if r.State == StateHeld && r.ends().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
+		if r.State == StateHeld && r.ends().Sub(v.now) < r.Window/2 && !v.dead(r, c) {
+			// It was not renewed for half a window.
 			silent = append(silent, r)
 		}
 	}
@@ -212,7 +216,7 @@ func (v *viewer) look() (low time.Time, by *record, err error) {
 			return low, &r, nil
 		}
 	}
-	for i, r := range records { // the waits for all of them go on at once
+	for i, r := range records { // all of them, so that the waits for them go on at the same time
 		if r.State == StateLost {
 			next, left, err := outwait(v, r, v.door.Layout, v.watch.seen, v.asked, c)
 			if records[i] = next; err != nil {
@@ -230,7 +234,7 @@ func (v *viewer) look() (low time.Time, by *record, err error) {
 	return low, by, nil
 }
 
-// dead reports whether r was not renewed for its window when it was asked for.
+// dead reports whether r had not been renewed for its window when it was asked for.
 func (v *viewer) dead(r record, c clocks) bool { return !r.live(v.watch.silent(r, v.asked, c)) }
 
 // why says why r keeps the watermark back.

@@ -154,8 +154,8 @@ type Holder struct {
 	From     time.Time `json:"from"` // the holder's IDs have times from From on
 	To       time.Time `json:"to"`   // and before To
 
-	// Renewed is the time of the last renewal, by the clock of the engine or, in a directory, of
-	// its host. It is zero if the engine has none.
+	// Renewed is the time of the last renewal, by the clock of the engine or, for the store of
+	// File, of its host. It is zero if the engine has no clock.
 	Renewed time.Time `json:"renewed,omitzero"`
 
 	Window time.Duration    `json:"windowNanos"` // Options.Window

@@ -32,7 +32,8 @@ func (s *suite) mustAcquire(owner string, window time.Duration) *link.Holder {
 func (s *suite) issue(seen map[snowflake.ID]string, h *link.Holder) snowflake.ID {
 	s.Helper()
 	id, err := h.Gen.NextIDContext(s.ctx)
-	for errors.Is(err, snowflake.ErrLeaseExpired) && h.Err() == nil && s.ctx.Err() == nil { // on a busy machine a renewal may be late
+	// On a busy machine a renewal may be late.
+	for errors.Is(err, snowflake.ErrLeaseExpired) && h.Err() == nil && s.ctx.Err() == nil {
 		time.Sleep(s.window / 20)
 		id, err = h.Gen.NextIDContext(s.ctx)
 	}

@@ -139,7 +139,8 @@ func (s *suite) keys() {
 
 func (s *suite) prefixes() {
 	store := s.storage.Open()
-	keys := []string{"v/1", "v/10", "v/10.5", "v/2", "v/a/b", "va", "w", "w-1", "w.1", "x/1/1"} // sorted
+	// Sorted.
+	keys := []string{"v/1", "v/10", "v/10.5", "v/2", "v/a/b", "va", "w", "w-1", "w.1", "x/1/1"}
 	for _, key := range keys {
 		s.put(store, key, "", key)
 	}

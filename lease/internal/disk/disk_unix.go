@@ -18,7 +18,8 @@ const openNonblock = syscall.O_NONBLOCK
 
 func tryLock(path string) (*os.File, error) {
 	f, err := openRegular(path, os.O_RDWR)
-	if errors.Is(err, fs.ErrNotExist) { // the file is mostly there: then other processes need not wait for the directory
+	// Usually the file is there. Then other processes need not wait for the directory's lock.
+	if errors.Is(err, fs.ErrNotExist) {
 		f, err = openRegular(path, os.O_RDWR|os.O_CREATE)
 	}
 	if err != nil {
@@ -28,7 +29,8 @@ func tryLock(path string) (*os.File, error) {
 	for err == syscall.EINTR {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
-	if err == syscall.EWOULDBLOCK || err == nil && !isAt(f, path) { // if the file was removed meanwhile, there may be a new one
+	// If the file was removed meanwhile, another one may have its name.
+	if err == syscall.EWOULDBLOCK || err == nil && !isAt(f, path) {
 		err = ErrLocked
 	}
 	if err != nil {
