@@ -28,10 +28,12 @@ const ours = "ours"
 
 // lib is a generator in one configuration.
 type lib struct {
-	name    string
-	open    func(testing.TB) issue // a new generator
-	bits    int                    // of sequence, in a tick; and
-	ceiling float64                // how many IDs a second these bits allow, if the benchmark uses it
+	name string
+	open func(testing.TB) issue // a new generator
+	bits int                    // of the sequence, in a tick
+
+	// ceiling is how many IDs a second these bits allow, if the benchmark uses it.
+	ceiling float64
 }
 
 // issue makes n IDs, with one call for each ID. The loop is in the function, so that

@@ -203,7 +203,8 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		in := jstest.LayoutOf(l)
 		a.ask(call{Do: "preset", Text: name, Layout: &in}, "true")
 		a.layout(t, l, r)
-		for _, id := range []int64{-1, math.MinInt64, math.MaxInt64} { // the Go library holds the wildest times of other layouts
+		// The Go library tests the wildest times of other layouts.
+		for _, id := range []int64{-1, math.MinInt64, math.MaxInt64} {
 			a.decode(l, id)
 		}
 	}
@@ -245,7 +246,8 @@ func TestUnderNode(t *testing.T) {
 	if err != nil {
 		t.Skip("node is not installed: apt-get install nodejs")
 	}
-	_, err = os.ReadDir(".") // so that a cached result counts only as long as the scripts are unchanged
+	// Read the directory, so that a cached test result counts only while the scripts are unchanged.
+	_, err = os.ReadDir(".")
 	require.NoError(t, err)
 	out, err := exec.Command(node, "--test").CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -105,9 +105,13 @@ func (f figures) part(of float64) time.Duration {
 type load struct {
 	way     string
 	writers int
-	holds   time.Duration // if not 0, one more transaction stays open for so long after its check, again and again
-	rests   time.Duration // how long a writer rests after each transaction
-	during  time.Duration
+
+	// If holds is not 0, one more transaction stays open for that long after its check, again and
+	// again.
+	holds time.Duration
+
+	rests  time.Duration // how long a writer rests after each transaction
+	during time.Duration
 }
 
 // fenced lets writers insert rows for a while, each in a transaction of its own.

@@ -19,7 +19,7 @@ var checked = []check{
 	{name: "of=NextID/over=bwmarrin", quantile: 0.5, tolerance: 0.15},
 	{name: "of=NextID,leased/over=NextID", quantile: 0.5, tolerance: 0.15},
 	{name: "of=Fill,16/over=floor", quantile: 0.25, tolerance: 0.5}, // has two modes, 0.08 and 0.11
-	{name: "of=Fill/over=loop", quantile: 0.25, tolerance: 1},       // 0.6 to 1.25, depending on the linker's addresses
+	{name: "of=Fill/over=loop", quantile: 0.25, tolerance: 1},       // 0.6 to 1.25, by code layout
 	{name: "of=Decode/over=floor", quantile: 0.5, tolerance: 0.15},
 	{name: "of=Base32/over=strconv", quantile: 0.5, tolerance: 0.15},
 	{name: "of=MarshalText/over=strconv", quantile: 0.5, tolerance: 0.15},

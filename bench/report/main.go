@@ -50,7 +50,8 @@ func run(ctx context.Context, rounds int, benchtime time.Duration, check, update
 	if err != nil {
 		return fmt.Errorf("go list %s, which finds it from within the repository only: %w", benchmarks, err)
 	}
-	if err := os.Chdir(strings.TrimSpace(string(out))); err != nil { // as go test does; the pages are relative to it, too
+	// As go test does. The pages are relative to this directory, too.
+	if err := os.Chdir(strings.TrimSpace(string(out))); err != nil {
 		return err
 	}
 	temp, err := os.MkdirTemp("", "bench")

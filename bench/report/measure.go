@@ -16,7 +16,9 @@ import (
 
 // samples are the values that the benchmarks reported, over all rounds.
 type samples struct {
-	names  []string                        // in the order of the source, such as Next/lib=ours/goroutines=1
+	// names has the benchmarks in the order of the source, such as Next/lib=ours/goroutines=1.
+	names []string
+
 	values map[string]map[string][]float64 // by name and unit
 	cpu    string                          // the processor's model, "" if it is not known
 }
@@ -123,9 +125,11 @@ func timeFor(name string, benchtime time.Duration) string {
 	case "Saturated":
 		return (10 * benchtime).String() // and as long before
 	case "Cores":
-		return fmt.Sprint(max(1, benchtime.Milliseconds()/2), "x") // an op is two parts of more than 1 ms
+		// An operation is two parts of more than 1 ms.
+		return fmt.Sprint(max(1, benchtime.Milliseconds()/2), "x")
 	case "Ratio":
-		return fmt.Sprint(max(1, benchtime.Microseconds()/500), "x") // an op is two parts, of 100 µs or more each
+		// An operation is two parts of 100 µs or more.
+		return fmt.Sprint(max(1, benchtime.Microseconds()/500), "x")
 	}
 	return benchtime.String()
 }

@@ -25,8 +25,11 @@ const hostProcesses = 32
 
 // The environment of a process of BenchmarkHost.
 const (
-	hostURL   = "SNOWFLAKE_BENCH_HOST_URL"   // of the server
-	hostRate  = "SNOWFLAKE_BENCH_HOST_RATE"  // calls a second; 0: each call begins when the one before ends
+	hostURL = "SNOWFLAKE_BENCH_HOST_URL" // of the server
+
+	// Calls a second; 0: each call begins when the one before has ended.
+	hostRate = "SNOWFLAKE_BENCH_HOST_RATE"
+
 	hostWhile = "SNOWFLAKE_BENCH_HOST_WHILE" // how long they call
 )
 

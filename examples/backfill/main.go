@@ -31,9 +31,13 @@ import (
 
 // backfill gives IDs to rows.
 type backfill struct {
-	Layout  snowflake.Layout
-	Workers []int // worker IDs that no generator has; the second is used if a tick has more rows than sequence numbers, and so on
-	Files   int   // how many files; memory holds the ticks of one file
+	Layout snowflake.Layout
+
+	// Workers are worker IDs that no generator has. The second is used if a tick has more rows than
+	// sequence numbers, and so on.
+	Workers []int
+
+	Files int // how many files; memory holds the ticks of one file
 }
 
 // row is a row of the table: its old key and its time.

@@ -61,8 +61,10 @@ func main() {
 				log.Fatal("another process delivers, too")
 			}
 		}
-	case "write": // inserts an event for each line; a real program also does what the event tells of
-		l := must(lease.Acquire(ctx, store, &lease.Options{FloorEvery: time.Second})) // events come some 2 s later
+	case "write":
+		// It inserts an event for each line. A real program also makes the change that the event
+		// reports. With this FloorEvery, events come some 2 s later.
+		l := must(lease.Acquire(ctx, store, &lease.Options{FloorEvery: time.Second}))
 		defer l.Release(ctx)
 		w := follow.NewWriter(db, fence, l, must(snowflake.NewLeased(l, nil)))
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {

@@ -41,7 +41,8 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
 	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() })
 	db := servertest.Open(t, "pgx", url(addr))
-	_, err := db.Exec(`CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL)`) // by an init that failed then
+	// As an init leaves it that failed after this statement.
+	_, err := db.Exec(`CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL)`)
 	require.NoError(t, err)
 	require.NoError(t, program(t, url(addr), "init").Run())
 

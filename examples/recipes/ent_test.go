@@ -22,7 +22,9 @@ func testEnt(t *testing.T, url string) {
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(target)) })
 	require.NoError(t, entc.Generate("./testdata/ent/schema", &entgen.Config{Target: target, Package: "github.com/seed-5394e6b1/snowflake/examples/recipes/" + target}))
 	for _, dir := range []string{"testdata/ent", "testdata/ent/schema"} {
-		_, err := os.ReadDir(dir) // so that a cached result counts only as long as the files are unchanged
+		// Read the directory, so that a cached test result counts only while the files are
+		// unchanged.
+		_, err := os.ReadDir(dir)
 		require.NoError(t, err)
 	}
 	var log strings.Builder

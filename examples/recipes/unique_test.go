@@ -39,7 +39,8 @@ func insertOrderMySQL(ctx context.Context, db *sql.DB, gen *snowflake.Generator,
 			return 0, collisions, err
 		}
 		_, err = db.ExecContext(ctx, `INSERT INTO orders (id, item) VALUES (?, ?)`, id, item)
-		if refused := (*mysql.MySQLError)(nil); !errors.As(err, &refused) || refused.Number != 1062 { // ER_DUP_ENTRY
+		// 1062 is ER_DUP_ENTRY.
+		if refused := (*mysql.MySQLError)(nil); !errors.As(err, &refused) || refused.Number != 1062 {
 			return id, collisions, err
 		}
 	}

@@ -66,9 +66,11 @@ func open(ctx context.Context, newStore bool) (*function, error) {
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
 	defer cancel()
 	l, err := lease.Acquire(ctx, store, &lease.Options{
-		Owner:    cmp.Or(os.Getenv("AWS_LAMBDA_LOG_STREAM_NAME"), rand.Text()), // environments share their hosts' names
-		Window:   lease.MaxWindow,                                              // so that few requests find that it has ended
-		Clock:    snowflake.ClockFunc(time.Now),                                // reads the wall clock each time, also after a freeze
+		// Not the host's name, because environments share their hosts.
+		Owner: cmp.Or(os.Getenv("AWS_LAMBDA_LOG_STREAM_NAME"), rand.Text()),
+
+		Window:   lease.MaxWindow,               // so that few requests find it ended
+		Clock:    snowflake.ClockFunc(time.Now), // is right at once after a freeze
 		NewStore: newStore,
 	})
 	if err != nil {

@@ -40,7 +40,8 @@ func TestManifestsFitTheProgram(t *testing.T) {
 		})
 		require.NoError(t, err, file)
 		for name := range env {
-			assert.True(t, read[name] || name == "GOMEMLIMIT", "%s: the program does not read %s", file, name) // that is the Go runtime's
+			// GOMEMLIMIT is the Go runtime's.
+			assert.True(t, read[name] || name == "GOMEMLIMIT", "%s: the program does not read %s", file, name)
 		}
 		assert.Equal(t, "kubernetes:", c.store, file)
 		pod.Fits(t, c.drain, c.drain+c.grace+releaseTime)
@@ -67,7 +68,8 @@ func TestOverlayOfTheBase(t *testing.T) {
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "base"), os.DirFS(manifests)))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "overlay"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay", "kustomization.yaml"), []byte(overlay), 0o600))
-	out, err := exec.Command(kustomize, "build", filepath.Join(dir, "overlay")).CombinedOutput() // as kubectl apply -k does
+	// As kubectl apply -k does.
+	out, err := exec.Command(kustomize, "build", filepath.Join(dir, "overlay")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	made := string(out)
 	assert.Equal(t, 8, strings.Count(made, "\nkind: "), made)

@@ -417,7 +417,8 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 	proxy := servertest.NewProxy(t, postgres(t))
 	_, url := newStore(t, proxy.Addr())
 	p := start(t, "STORE="+url, "WINDOW=1s")
-	order := func() { // as often as it takes, because the window may end at any time if the machine is busy
+	// As often as it takes: on a busy machine the window may end at any time.
+	order := func() {
 		t.Helper()
 		servertest.Await(t, func() error { _, err := post(http.DefaultClient, p.url, "tea"); return err })
 	}
@@ -559,7 +560,8 @@ func TestReadyOnlyWithinTheWindow(t *testing.T) {
 }
 
 func TestProgramForKubernetesCompiles(t *testing.T) {
-	_, err := os.ReadDir(".") // so that a cached result counts only as long as the files are unchanged
+	// Read the directory, so that a cached test result counts only while the files are unchanged.
+	_, err := os.ReadDir(".")
 	require.NoError(t, err)
 	out, err := exec.Command("go", "vet", "-tags", "kubernetes", ".").CombinedOutput()
 	assert.NoError(t, err, "%s", out)

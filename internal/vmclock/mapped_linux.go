@@ -20,7 +20,8 @@ func mapped(path string) (page []byte, counter *atomic.Uint64, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if info.Mode().IsRegular() && info.Size() < used { // a read past the file's end would kill the process
+	// A read past the file's end would kill the process.
+	if info.Mode().IsRegular() && info.Size() < used {
 		return nil, nil, fmt.Errorf("%w: %s has %d bytes, not %d", ErrNoCounter, path, info.Size(), used)
 	}
 	page, err = syscall.Mmap(int(f.Fd()), 0, os.Getpagesize(), syscall.PROT_READ, syscall.MAP_SHARED)

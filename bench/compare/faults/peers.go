@@ -73,7 +73,7 @@ var peers = []peer{
 	}, ""},
 	{"UUIDv7 (google)", func(string) (next, error) {
 		return func() (string, error) { id, err := google.NewV7(); return fmt.Sprintf("%x", id[:]), err }, nil
-	}, "2262-04-11T23:47:17Z"}, // then time.Time.UnixNano overflows; the 48 bits would last until 10889
+	}, "2262-04-11T23:47:17Z"}, // then time.Time.UnixNano overflows; the 48 bits last until 10889
 }
 
 func ours(g *snowflake.Generator, err error) (next, error) {

@@ -52,11 +52,13 @@ func Start(t testing.TB) *Server {
 		"--name", "m", "--data-dir", filepath.Join(dir, "etcd"),
 		"--listen-client-urls", url, "--advertise-client-urls", url,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "m=" + peer,
-		"--heartbeat-interval", "10", "--election-timeout", "100", // before it elects itself, it waits for others
+		// It waits for this time before it elects itself.
+		"--heartbeat-interval", "10", "--election-timeout", "100",
 		"--logger", "zap", "--log-level", "warn",
 	}}, func() error { return request("GET", url+"/health", "", nil, nil) })
 
-	key, err := rsa.GenerateKey(rand.Reader, 2048) // with which the server signs the tokens of service accounts
+	// The server signs the tokens of service accounts with this key.
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	keyFile, tokens := filepath.Join(dir, "sa.key"), filepath.Join(dir, "tokens.csv")
 	servertest.Do(t, err,
 		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600),
@@ -77,14 +79,18 @@ func Start(t testing.TB) *Server {
 		"--authorization-mode=RBAC",
 		"--service-cluster-ip-range=10.96.0.0/24",
 		"--disable-admission-plugins=ServiceAccount",
-	}}, func() error { return s.Ask(Token, "GET", "/readyz/etcd", nil, nil) }) // it serves, and still makes its own roles
+	}}, func() error {
+		// Not /readyz, for which it also makes its own roles.
+		return s.Ask(Token, "GET", "/readyz/etcd", nil, nil)
+	})
 	return s
 }
 
 // Wipe deletes all objects from etcd, while the API server runs.
 func (s *Server) Wipe(t testing.TB) {
 	t.Helper()
-	const all = `{"key":"L3JlZ2lzdHJ5Lw==","range_end":"L3JlZ2lzdHJ5MA=="}` // from /registry/ to /registry0
+	// From /registry/ to /registry0.
+	const all = `{"key":"L3JlZ2lzdHJ5Lw==","range_end":"L3JlZ2lzdHJ5MA=="}`
 	servertest.Do(t, request("POST", s.etcd+"/v3/kv/deleterange", "", []byte(all), nil))
 }
 
@@ -148,8 +154,9 @@ func (s *Server) AccountToken(t testing.TB, namespace, account string) string {
 }
 
 var client = &http.Client{
-	Timeout:   30 * time.Second,
-	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // the server made its certificate itself
+	Timeout: 30 * time.Second,
+	// The server made its certificate itself.
+	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 }
 
 func request(method, url, token string, body []byte, answer any) error {

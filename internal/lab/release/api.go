@@ -78,7 +78,8 @@ func (t *tree) broken(last string) (string, error) {
 		return err
 	}
 	for _, module := range old.published() {
-		if err := compare("-m", modulePath(module)); err != nil { // all packages that are not internal
+		// With -m, apidiff compares all packages that are not internal.
+		if err := compare("-m", modulePath(module)); err != nil {
 			return "", err
 		}
 	}

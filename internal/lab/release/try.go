@@ -57,7 +57,8 @@ func (t *tree) tag(clone string) error {
 		text, err := output(dir, author, "git", args...)
 		return strings.TrimSpace(string(text)), err
 	}
-	commit, err := git(t.dir, "stash", "create") // a commit of what has changed; it changes nothing here
+	// A commit of what has changed. Making it changes nothing here.
+	commit, err := git(t.dir, "stash", "create")
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,8 @@ func (t *tree) userEnv(dir, clone string) ([]string, error) {
 		"GOPRIVATE=", "GONOPROXY=" + root, "GONOSUMDB=" + strings.Trim(usual.GONOSUMDB+","+root, ","),
 		"GOPROXY=" + file(filepath.Join(usual.GOMODCACHE, "cache", "download")) + "," + usual.GOPROXY,
 		"GOWORK=off", "GOMODCACHE=" + mod, "GOFLAGS=-mod=mod -modcacherw", "GOBIN=" + filepath.Join(dir, "bin"),
-		"GODEBUG=goindex=0", // go keeps an index of each module in the cache, and this release has other files each time
+		// Go indexes each module in the cache, and this release has other files each time.
+		"GODEBUG=goindex=0",
 	}, nil
 }
 
@@ -127,7 +129,8 @@ func use(dir string, env []string, modules ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	get, build := []string{"get"}, []string{"list", "-export"} // list -export compiles, but links no programs
+	// With -export, list compiles, but links no programs.
+	get, build := []string{"get"}, []string{"list", "-export"}
 	for _, module := range modules {
 		get = append(get, modulePath(module)+"/...@"+version)
 		build = append(build, modulePath(module)+"/...")

@@ -20,7 +20,9 @@ import (
 // stand still meanwhile, and the wall clock goes on. (If the timers go on, too, they fire when the
 // process is thawed, and renew the lease: the suite of package servertest stops real processes for
 // longer than a window.)
-type platform struct{ slept atomic.Int64 } // by how many nanoseconds the wall clock is ahead of the timers
+type platform struct {
+	slept atomic.Int64 // by how many nanoseconds the wall clock is ahead of the timers
+}
 
 func (p *platform) freeze(d time.Duration) { p.slept.Add(int64(d)) }
 

@@ -168,7 +168,7 @@ func TestCrowdThatStartsAtOnceAsksItsStoreOnlyAFewTimes(t *testing.T) {
 		{"released, the same owners", 2 * n, "a", "a", false, 20},
 		{"released, other owners", 2 * n, "a", "b", false, 20},
 		{"killed, twice as many worker IDs", 2 * n, "a", "a", true, 40},
-		{"killed, an eighth more worker IDs", n + n/8, "a", "a", true, 200}, // it waits for a window
+		{"killed, an eighth more worker IDs", n + n/8, "a", "a", true, 200}, // waits for a window
 	} {
 		t.Run(test.how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

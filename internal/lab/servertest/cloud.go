@@ -65,7 +65,8 @@ func CreateTable(t testing.TB, addr, table string) {
 		req.Header.Set("Content-Type", "application/x-amz-json-1.0")
 		req.Header.Set("X-Amz-Target", "DynamoDB_20120810."+op)
 		req.Header.Set("X-Amz-Date", "now")
-		req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=a/b/c/d/aws4_request, SignedHeaders=a, Signature=a") // any will do
+		// Any signature will do.
+		req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=a/b/c/d/aws4_request, SignedHeaders=a, Signature=a")
 		resp := Must(http.DefaultClient.Do(req))(t)
 		resp.Body.Close()
 		return resp.StatusCode

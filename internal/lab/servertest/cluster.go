@@ -163,7 +163,8 @@ func paused(t *testing.T, s *Server, space string, c Cluster, leads Leads) {
 	old := s.client(t, leader.Addr, space)
 	e := Put(t, old, "paused/key", "", "value")
 	leader.Pause()
-	others.Leader(t, space, leads) // what is sent to the old one meanwhile is lost, and awaited for long
+	// What is sent to the old leader meanwhile is lost, and awaited for long.
+	others.Leader(t, space, leads)
 	e = Put(t, s.client(t, others.Addrs(), space), e.Key, e.Version, "changed")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -122,8 +122,9 @@ func answer(message []byte) []byte {
 	case !known:
 		a[3] |= unknown
 	case kind == address:
-		a[7] = 1                                                // answers: one
-		a = append(a, 0xc0, head, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4) // the name of the question, type, class, time to live, length
+		a[7] = 1 // answers: one
+		// The name of the question, type, class, time to live, length.
+		a = append(a, 0xc0, head, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
 		a = append(a, ip.(net.IP)...)
 	}
 	return a

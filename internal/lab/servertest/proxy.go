@@ -16,8 +16,12 @@ import (
 type Proxy struct {
 	listener net.Listener
 	target   string
-	only     []byte // if it is not empty, Hold holds only connections on which this was sent, and both directions
-	turns    atomic.Int64
+
+	// If only is not empty, Hold holds both directions of the connections on which this was sent,
+	// and no others.
+	only []byte
+
+	turns atomic.Int64
 
 	mu    sync.Mutex
 	mode  mode
@@ -199,7 +203,8 @@ func (p *Proxy) connect(client net.Conn) {
 // PING with each request, to measure the bandwidth. If the disk is slow, the PING is sent before
 // the answer to the request.
 func isPong(b []byte) bool {
-	return len(b) == 17 && bytes.HasPrefix(b, []byte{0, 0, 8, 6, 1}) // 8 bytes, type PING, with the flag ACK
+	// 8 bytes, type PING, with the flag ACK.
+	return len(b) == 17 && bytes.HasPrefix(b, []byte{0, 0, 8, 6, 1})
 }
 
 // pipe delivers what from sends, until one of the two connections is closed. named is true if

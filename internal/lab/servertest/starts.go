@@ -67,7 +67,8 @@ func hold(b *testing.B, stores []lease.Store, o lease.Options, n int) {
 	Do(b, l.Release(b.Context()))
 	var template map[string]any
 	Do(b, json.Unmarshal(e.Value, &template))
-	template["bounds"] = []time.Time{time.Now().Add(time.Hour)} // so that nobody takes a worker ID when its holder is taken for dead
+	// So nobody takes the worker ID when its holder counts as dead.
+	template["bounds"] = []time.Time{time.Now().Add(time.Hour)}
 	together := make(chan int)
 	var writers sync.WaitGroup
 	for _, store := range stores {

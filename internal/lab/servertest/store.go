@@ -28,7 +28,8 @@ func Put(t testing.TB, store lease.Store, key, old, value string) lease.Entry {
 	defer cancel()
 	for wasAway := false; ; wasAway = true {
 		e, err := store.Put(ctx, key, old, []byte(value))
-		if wasAway && errors.Is(err, lease.ErrConflict) { // the try before may have stored the value
+		// The try before may have stored the value.
+		if wasAway && errors.Is(err, lease.ErrConflict) {
 			if e, err = store.Get(ctx, key); err == nil && (e.Version == old || string(e.Value) != value) {
 				err = fmt.Errorf("%w: there is %+v", lease.ErrConflict, e)
 			}

@@ -195,7 +195,8 @@ func crowd(t *testing.T, s *Server) {
 		return
 	}
 	var err error
-	for wait := 20 * time.Second; ; wait *= 2 { // it would wait for three minutes; on a busy machine it has not yet read all entries
+	// The newcomer would wait for three minutes. On a busy machine it has not yet read all entries.
+	for wait := 20 * time.Second; ; wait *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		_, err = join(ctx, t, stores[0], lease.Options{Owner: "one more", Window: lease.MaxWindow, NewStore: true})
 		cancel()
@@ -418,7 +419,8 @@ func (s *Server) shortHolder(t *testing.T) *link.Holder {
 	t.Helper()
 	o := s.only("a")
 	o.Window = s.short()
-	return s.await(t, s.client(t, s.Addr, NewSpace()), o) // on a busy machine the first try may lose its answer
+	// On a busy machine the first try may lose its answer.
+	return s.await(t, s.client(t, s.Addr, NewSpace()), o)
 }
 
 // oneTrip: a renewal is one round trip, and a Get three at most.
@@ -429,7 +431,8 @@ func oneTrip(t *testing.T, s *Server) {
 	e := Put(t, store, "key/0", "", "value")
 	e = Put(t, store, e.Key, e.Version, "value") // the client may prepare the request
 	least := math.MaxInt
-	for try := 0; try < 20 && least > times+times/2; try++ { // now and then a client sends more, such as a heartbeat
+	// Now and then a client sends more, such as a heartbeat.
+	for try := 0; try < 20 && least > times+times/2; try++ {
 		before := proxy.Turns()
 		for range times {
 			e = Put(t, store, e.Key, e.Version, "value")

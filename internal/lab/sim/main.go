@@ -107,7 +107,8 @@ func simulate(s fleet.Settings) error {
 		procs = 1
 	}
 	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt) // if one comes, the programs end and report what they have
+	// After an interrupt, the programs end and report what they have.
+	signal.Notify(interrupts, os.Interrupt)
 	begun := time.Now()
 	reports, err := run(program, procs, s, os.Stdout)
 	fmt.Println(summary(reports, time.Since(begun)))

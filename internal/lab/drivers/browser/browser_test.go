@@ -173,7 +173,8 @@ func open(t *testing.T, url, fragment string) *tab {
 
 // leave checks what the page did, and forgets what it remembers.
 func (p *tab) leave() {
-	_ = chromedp.Run(p.ctx, chromedp.Evaluate(`localStorage.clear()`, nil)) // it fails if the test took too long
+	// This fails if the test took too long.
+	_ = chromedp.Run(p.ctx, chromedp.Evaluate(`localStorage.clear()`, nil))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.errors {

@@ -13,7 +13,8 @@ import (
 // The description is valid by the schema that the OpenAPI Initiative publishes, which is in
 // testdata, and each of its schemas by JSON Schema's own.
 func TestOpenAPIIsValidByThePublishedSchema(t *testing.T) {
-	text, err := os.ReadFile("../../../../server/openapi.json") // the server answers GET /openapi.json with it
+	// The server answers GET /openapi.json with this file.
+	text, err := os.ReadFile("../../../../server/openapi.json")
 	require.NoError(t, err)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	require.NoError(t, err)

@@ -78,7 +78,7 @@ func TestServerThatIsDownOrHasTokensIsExplained(t *testing.T) {
 	p := open(t, serve(t), "")
 	p.expected = "Failed to load resource"
 	p.shows("#with-curl", p.url+"id")
-	serves("/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }) // the connection breaks
+	serves("/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }) // breaks the connection
 	const down = "the server does not answer: it is down, or the network is"
 	p.click("#issue")
 	p.shows("#live-error", "No IDs: "+down)
@@ -86,7 +86,8 @@ func TestServerThatIsDownOrHasTokensIsExplained(t *testing.T) {
 	p.shows("#fit-error", "Which layouts fit is not known, because "+down)
 	p.shows("#one-title", example.String())
 
-	serves("/", page.Handler(snowflake.DefaultLayout(), &page.Options{NeedsToken: true}).ServeHTTP) // any other request would be an error of the page
+	// Any other request would be an error of the page.
+	serves("/", page.Handler(snowflake.DefaultLayout(), &page.Options{NeedsToken: true}).ServeHTTP)
 	p.reload()
 	p.shows("#live-status", "This server asks for a token, and this page has none")
 	p.waitFor(`document.querySelector("#issue").disabled && document.querySelector("#keep").disabled`)
@@ -99,7 +100,8 @@ func TestLayoutsAreChosen(t *testing.T) {
 	require.NoError(t, err)
 	p := open(t, serveLayout(t, layout), "id="+id.String())
 	p.shows("#one-title", id.String()+" as this server") // its own layout comes first
-	p.set("#text", "1541815603606036480")                // a tweet, whose time would lie in the future
+	// A tweet, whose time would lie in the future.
+	p.set("#text", "1541815603606036480")
 	p.waitFor(`!document.querySelector("#one-title").innerText.includes("this server")`)
 	p.set("#layout", "this server")
 	p.shows("#warning", "Its time lies in the future")
@@ -269,7 +271,8 @@ func TestButtonsCopyTheirTexts(t *testing.T) {
 		p.shows(button, "Copied")
 		p.waitFor(fmt.Sprintf(`window.copied.startsWith(%q)`, want))
 	}
-	p.eval(`Object.defineProperty(navigator, "clipboard", { configurable: true, value: undefined }); document.execCommand = () => false; 0`, nil) // as by plain HTTP
+	// As with plain HTTP.
+	p.eval(`Object.defineProperty(navigator, "clipboard", { configurable: true, value: undefined }); document.execCommand = () => false; 0`, nil)
 	p.click("#link")
 	p.shows("#link", "Not copied")
 }

@@ -134,7 +134,8 @@ func cancel(ctx context.Context, f function, db *sql.DB) {
 // the table, and the locks.
 func crowd(t *testing.T, f function, during time.Duration, begin func(context.Context) (*sql.Tx, func(), error), faults ...func(context.Context)) {
 	t.Helper()
-	f.exec(t, `CREATE TABLE IF NOT EXISTS orders (id bigint DEFAULT snowflake_id(), n int)`) // no index refuses anything
+	// No index refuses duplicates.
+	f.exec(t, `CREATE TABLE IF NOT EXISTS orders (id bigint DEFAULT snowflake_id(), n int)`)
 	ctx, stop := context.WithTimeout(t.Context(), during)
 	defer stop()
 	var s seen

@@ -79,7 +79,8 @@ func TestFollowReadsRowsThatCommitLate(t *testing.T) {
 	defer tx.Rollback()
 	first, err := draw(tx, insertRow)
 	require.NoError(t, err)
-	third, err := draw(f.DB, insertRow) // another transaction, which commits first: there is something to read
+	// Another transaction commits first, so that there is something to read.
+	third, err := draw(f.DB, insertRow)
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -117,7 +117,8 @@ func startPostgres(t testing.TB) *server {
 	s.addr, s.Process = servertest.Postgres(t, password, answers(s.dialect), "-c", "max_connections=1000")
 	driver, source := ownersDSN(s.dialect, s.addr, "postgres")
 	must(t, servertest.Open(t, driver, source), `CREATE ROLE app CREATEDB LOGIN PASSWORD 'se''cret'`, `CREATE ROLE reader LOGIN PASSWORD 'reader'`,
-		`CREATE DATABASE app OWNER app ENCODING UTF8 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' TEMPLATE template0`) // it sorts unlike bytes
+		// ICU does not sort in the order of bytes.
+		`CREATE DATABASE app OWNER app ENCODING UTF8 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' TEMPLATE template0`)
 	return s
 }
 
@@ -368,7 +369,8 @@ func refusedUsers(t *testing.T, s *server) {
 	}
 	refused("app", "wrong", table, says)
 	refused("reader", "reader", table, denied)
-	refused("reader", "reader", newTable(), denied) // since PostgreSQL 15 nobody else may create tables in the schema public
+	// Since PostgreSQL 15 nobody else may create tables in the schema public.
+	refused("reader", "reader", newTable(), denied)
 	if s.dialect == sqllease.PostgreSQL {
 		refused("reader", "reader", newTable(), "this user can neither read the table nor create it: let the owner of the database run: CREATE TABLE IF NOT EXISTS")
 	}
@@ -377,7 +379,8 @@ func refusedUsers(t *testing.T, s *server) {
 		s.owner().exec(t, "GRANT "+rights+" ON "+table+" TO reader")
 		refused("reader", "reader", table, denied)
 	}
-	s.owner().exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+" TO reader") // the rights that the documentation names
+	// The rights that the documentation names.
+	s.owner().exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+" TO reader")
 	store := database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, "reader", "reader") }}.store(t, table)
 	version := put(t, store, "a", put(t, store, "a", "", "first"), "second")
 	assert.NoError(t, store.Delete(t.Context(), "a", version))

@@ -221,7 +221,8 @@ func rowLocked(t *testing.T, d database) {
 		version := put(t, store, "a", "", "value")
 		tx := servertest.Must(d.open(t).Begin())(t)
 		servertest.Must(tx.Exec("UPDATE " + table + " SET " + change))(t)
-		for i := 0; i < 10 && d.dialect == sqllease.SQLite; i++ { // a server may carry the Put out later
+		// A server may carry out the Put later.
+		for i := 0; i < 10 && d.dialect == sqllease.SQLite; i++ {
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
 			_, err := store.Put(ctx, "a", version, []byte("late"))
 			cancel()

@@ -41,9 +41,13 @@ type relation struct {
 // names are the functions that a run sets or asks for. A field has the function's name in the
 // model, but for its first letter.
 type names struct {
-	Now, Cur, Epoch, Lost, Sent, Made, At, Line, Open, Heir, Born, Rec, Active, Gseq, Gfrom, Gto, Over, Next, Top *function // the state
-	Worker, Window, Low, By, Kind, Old, Bound, Seq, From, Name                                                    *function // of a holder, and of a save
-	M, Half, Loses, H, S, T                                                                                       *function
+	// Of the state.
+	Now, Cur, Epoch, Lost, Sent, Made, At, Line, Open, Heir, Born, Rec, Active, Gseq, Gfrom, Gto, Over, Next, Top *function
+
+	// Of a holder, and of a save.
+	Worker, Window, Low, By, Kind, Old, Bound, Seq, From, Name *function
+
+	M, Half, Loses, H, S, T *function
 }
 
 // resolve looks the names up once, because a run needs them for each step.

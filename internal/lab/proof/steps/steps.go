@@ -44,10 +44,15 @@ type Run struct {
 	dirty     uint64 // the functions of which a cell is changed
 	holders   int64
 	saves     int64
-	whole     bool                       // things has all things; for a test
-	judged    func(step string, is bool) // is called before a step is made or refused, if it is not nil; for a test
-	open      map[int64][]int64          // the saves of a holder whose answers it heeds
-	noted     int64                      // the holder that the step lets take note of its record; 0: none
+	whole     bool // things has all things; for a test
+
+	// judged is called before a step is made or refused, if it is not nil: for a test.
+	judged func(step string, is bool)
+
+	open map[int64][]int64 // the saves of a holder whose answers it heeds
+
+	// noted is the holder that the step lets take note of its record; 0: none.
+	noted int64
 
 	Steps map[string]int // how many there were, by their names in the model
 }

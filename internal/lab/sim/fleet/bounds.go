@@ -69,11 +69,15 @@ func (b Bound) of(w *world) time.Duration {
 // Limits are the bounds of a trouble. They are counted from the end of its cause, and the
 // watermark's from the first of the kills in a row.
 type Limits struct {
-	Trouble   Trouble
-	Issue     Bound // then each live process issues IDs, and goes on
-	Start     Bound // then a newcomer has a worker ID, if there is one for it
-	Watermark Bound // then the watermark is less than two windows behind, and stays so, if somebody holds a worker ID
-	Alone     bool  // it is of one process, and the other ones go on without a gap
+	Trouble Trouble
+	Issue   Bound // then each live process issues IDs, and goes on
+	Start   Bound // then a newcomer has a worker ID, if there is one for it
+
+	// Then the watermark lags by less than two windows, and goes on so, if anyone holds a worker
+	// ID.
+	Watermark Bound
+
+	Alone bool // it is of one process, and the other ones go on without a gap
 }
 
 // after returns limits that are all the same.

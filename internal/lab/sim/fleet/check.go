@@ -99,7 +99,8 @@ func (p *process) checkBound(parts snowflake.Parts) {
 	stray := p.w.isWiped() && !slices.Contains(p.w.store.holders[r.Token], p)
 	p.w.store.mu.Unlock()
 	if stray {
-		return // of a newcomer that has not looked at the store again, and stamps nothing before it has
+		// The newcomer looks at the store again before it stamps.
+		return
 	}
 	if p.w.LocalCopy {
 		if parts.Time.Before(p.copied[parts.ClockSeq]) {

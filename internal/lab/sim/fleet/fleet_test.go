@@ -111,7 +111,9 @@ func memoryDir(t *testing.T) string {
 const (
 	patience = 30 * time.Second // with the search for a shorter scenario that fails
 	most     = 80               // lines of its nodes and its trace
-	replays  = 20               // runs at most: a failure can hang on the order of what happens at one instant
+
+	// At most so many runs: a failure can depend on the order of what happens at one instant.
+	replays = 20
 )
 
 // replay runs a scenario that has failed until it fails again.

@@ -102,7 +102,8 @@ func (p *process) checkGrant(o outcome) {
 	}
 	w.willCheckIssuer(p, append(slices.Clone(o.ids[:min(1, len(o.ids))]), p.lastID)...)
 	n := p.lease.Stats().Replacements
-	if n != p.replacements || g.Worker != was.Worker || g.ClockSeq != was.ClockSeq || g.From.Before(was.From) { // otherwise the watermark has passed the same window
+	// Otherwise the watermark has passed the same window.
+	if n != p.replacements || g.Worker != was.Worker || g.ClockSeq != was.ClockSeq || g.From.Before(was.From) {
 		p.checkWindow()
 	}
 	switch {
@@ -131,7 +132,8 @@ func (p *process) checkHaste(o outcome) {
 		return
 	}
 	w := p.w
-	begins := w.Layout.Unit + w.Late + 2*ms // the tick that the lease does not grant may not have begun
+	// The tick that the lease does not grant may not have begun.
+	begins := w.Layout.Unit + w.Late + 2*ms
 	if most := w.Window/3*time.Duration(1+o.renewals) + begins; o.took > most {
 		w.fail("haste", "%v: %v took over %v", p, o, most)
 	}
@@ -324,7 +326,8 @@ func (n *node) isExcused() bool {
 		if r.State == lease.StateSpent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine || isLive(r, w.store.machine.Wall()) {
 			continue
 		}
-		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) { // it had the time to wait for it
+		// It had the time to wait for the bound.
+		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) {
 			return false
 		}
 	}

@@ -79,7 +79,8 @@ func (n *node) takeAsked() (e Event) {
 // load calls the generator, as was asked for or as the process likes.
 func (p *process) load() error {
 	w := p.w
-	tick := min(1<<w.Layout.SequenceBits, 1024/(1+len(w.Nodes)/8)) // a tick's worth, or what is enough
+	// As many as a tick has, or as are enough.
+	tick := min(1<<w.Layout.SequenceBits, 1024/(1+len(w.Nodes)/8))
 	next := func() *call { return &call{what: "NextID", n: 1} }
 	switch e := p.takeAsked(); {
 	case e.Kind == Burst && w.intN(2) == 0:
@@ -144,7 +145,8 @@ func (p *process) crowd(callers, each int) error {
 			all[i] = append(all[i], p.randomCall(most))
 		}
 		n := time.Duration(callers)
-		all[i][0].after = w.up(spread)/n*n + time.Duration(i) // no two begin at one time: their order would not be the seed's
+		// No two begin at the same time: their order would not depend on the seed.
+		all[i][0].after = w.up(spread)/n*n + time.Duration(i)
 	}
 	return p.calls(all...)
 }

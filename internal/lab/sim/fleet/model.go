@@ -29,7 +29,7 @@ type model struct {
 	over      bool // nothing more is held against the model
 	holders   map[string]*holder
 	byNumber  []*holder               // from 1 on
-	versions  map[string]int          // the saves that were made, by version; 0: no record of a holder
+	versions  map[string]int          // by version: the save that was made; 0 if it is not a holder's
 	lastSent  int                     // the last save
 	names     map[string]int64        // how often the store had lost all when it got a name
 	wiped     int64                   // how often it has
@@ -68,8 +68,9 @@ func newModel(w *world) *model {
 		published: map[published][]*holder{},
 	}
 	if w.OwnClock && has(func(e Event) bool { return e.Kind == Lie || e.Kind == StoreStep }) {
-		m.run.Without("live-holders-are-left-alone") // the model supposes that the store's clock is right,
-		m.run.Without("newcomer-waits")              // by which newcomers wait
+		// The model assumes that the store's clock, by which newcomers wait, is right.
+		m.run.Without("live-holders-are-left-alone")
+		m.run.Without("newcomer-waits")
 	}
 	seam.Granted = func(l any, token string, worker, seq int, from, to time.Time) {
 		m.does(func() error { return m.granted(published{l, worker}, token, seq, from, to) })
@@ -150,7 +151,8 @@ func (m *model) sends(p *process, old string, r *record) (save int) {
 			h = &holder{number: m.run.NewHolder(r.Worker, r.Window), by: p}
 			m.holders[r.Token], m.byNumber = h, append(m.byNumber, h)
 			s.Kind, s.Low = steps.Take, m.found(s, r)
-			if found != 0 && found != m.run.Entry(r.Worker) { // somebody was quicker, so the save can never be made
+			// Another process was quicker, so the save can never be made.
+			if found != 0 && found != m.run.Entry(r.Worker) {
 				return nil
 			}
 		case r.State != lease.StateHeld:
@@ -218,7 +220,8 @@ func (m *model) makes(s int, version string, r *record) {
 		if m.run.Made(s) {
 			return m.left("a request is stored twice")
 		}
-		if e := m.run.Entry(r.Worker); e != 0 && m.run.Save(s).Kind == steps.Restore { // it replaces a newcomer's
+		// It replaces a newcomer's record.
+		if e := m.run.Entry(r.Worker); e != 0 && m.run.Save(s).Kind == steps.Restore {
 			if err := m.run.Remove(now, e); err != nil {
 				return of(err, "the store puts a record back in place of another: %v", r)
 			}

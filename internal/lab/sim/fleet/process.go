@@ -227,7 +227,9 @@ type process struct {
 	cancel context.CancelFunc
 	dead   chan struct{}
 
-	armed            atomic.Value // where it crashes: a point of a store call, or a step of a save to a file
+	// armed is where the process crashes: a point of a store call, or a step of a save to a file.
+	armed atomic.Value
+
 	gatedFor         atomic.Int64
 	gatedInGenerator atomic.Int32
 	solo             atomic.Bool // one caller is in the generator, and nobody else comes
@@ -247,8 +249,11 @@ type process struct {
 	late  time.Time    // when it last did after more than a window; of the store
 
 	// Of the caller:
-	worker  int
-	robbed  bool          // a clone of an earlier holder of its worker ID was there, and may take it
+	worker int
+
+	// robbed says that a clone of an earlier holder of its worker ID was there, and may take it.
+	robbed bool
+
 	offset  time.Duration // of the wall clock from the monotonic one, when its clock was set
 	changes int           // of the machine, when the process began; -1 if it was not even then
 	lastID  snowflake.ID

@@ -360,7 +360,8 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 	switch e.Kind {
 	case Step, Rate, Suspend:
 		all := []Event{{At: max(0, e.At-randomTime(r, 3*ms)), Node: e.Node, Kind: Saturate, For: time.Duration(1+r.IntN(15)) * ms}}
-		if load := &all[0]; s.Layout.SequenceBits > 8 { // too many IDs: what counts is that they are not far apart
+		// Such ticks have too many IDs. What counts is that they are not far apart.
+		if load := &all[0]; s.Layout.SequenceBits > 8 {
 			load.Kind, load.For, load.N = FillMany, 0, 6
 		}
 		again := e.At + randomTime(r, 70*ms)

@@ -8,7 +8,8 @@ import "slices"
 // troubles as fail. run runs one.
 func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario {
 	nodes := len(s.Nodes)
-	kept := make([]int, nodes+len(s.Events)+len(s.Troubles)) // first the nodes, because fewer nodes take less time
+	// The nodes come first, because fewer nodes take less time.
+	kept := make([]int, nodes+len(s.Events)+len(s.Troubles))
 	for i := range kept {
 		kept[i] = i
 	}

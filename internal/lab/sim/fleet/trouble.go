@@ -55,7 +55,8 @@ func (s *Scenario) plan(n int) (all []Plan) {
 		case HolderClock, ReaderClock:
 			possible = !s.OneHost
 		case FullRange, ShortStarts:
-			possible = s.Reuse == lease.ReuseAny && s.Last < 16 && s.Window >= max(time.Second, 200*(s.Network+s.Late)) // else a start has no time for its requests
+			// Otherwise a start has no time for its requests.
+			possible = s.Reuse == lease.ReuseAny && s.Last < 16 && s.Window >= max(time.Second, 200*(s.Network+s.Late))
 		}
 		if possible {
 			all = append(all, t)

@@ -18,7 +18,8 @@ func (w *world) poll(number int) {
 	n.faults.change(Delay, int(w.Window/8))
 	s := client{p: newProcess(n, 0)}
 	reader := lease.NewWatermarkReader(s)
-	if w.Layout.ClockSeqBits > 0 && w.Seed%2 == 0 && !w.sleep(w.Faults/2) { // until it is read, each clock sequence that can be used may be
+	// Until the watermark is read, a holder may change to any clock sequence that has passed.
+	if w.Layout.ClockSeqBits > 0 && w.Seed%2 == 0 && !w.sleep(w.Faults/2) {
 		return
 	}
 	for w.sleep(w.up(w.Window/2) + us) {
@@ -87,7 +88,8 @@ func (p *process) checkWatermark(t transaction, ids []snowflake.ID) {
 	}
 	passed := w.Layout.Decode(most).Time.Add(w.Layout.Unit)
 	w.store.mu.Lock()
-	silent := w.store.faults.everLied() || time.Since(t.heard) > p.Window || time.Since(p.late) < p.Window // then it may not have looked yet
+	// If this is true, the process may not have looked at the watermark yet.
+	silent := w.store.faults.everLied() || time.Since(t.heard) > p.Window || time.Since(p.late) < p.Window
 	w.store.mu.Unlock()
 	for _, id := range ids {
 		parts := w.Layout.Decode(id)

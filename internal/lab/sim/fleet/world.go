@@ -34,12 +34,15 @@ type Result struct {
 type Settings struct {
 	From, To, Every uint64 // the seeds: the first, the end, and one of how many
 	Nodes           int    // of each fleet; 0: as many as the seed says
-	Leases          bool   // take only the seeds of fleets that the model of the leases describes, with less load
-	Troubles        bool   // take the seeds' fleets with more troubles and without other faults
-	Mutant          string // the deliberate defect that is switched on
-	Trace           bool   // print what happened, whether it fails or not
-	Brief           bool   // do not say what failed, but for the report
-	Report          string // a file for a Report
+
+	// Leases takes only the seeds of fleets that the model of the leases describes, with less load.
+	Leases bool
+
+	Troubles bool   // take the seeds' fleets with more troubles and without other faults
+	Mutant   string // the deliberate defect that is switched on
+	Trace    bool   // print what happened, whether it fails or not
+	Brief    bool   // do not say what failed, but for the report
+	Report   string // a file for a Report
 }
 
 // Report is what a run of many seeds found.

@@ -14,7 +14,8 @@ type Order struct{ ent.Schema }
 
 func (Order) Fields() []ent.Field {
 	return []ent.Field{
-		field.Int64("id").GoType(snowflake.ID(0)).Annotations(entsql.Annotation{Incremental: new(bool)}), // not numbered by the database
+		// The annotation keeps the database from numbering the rows.
+		field.Int64("id").GoType(snowflake.ID(0)).Annotations(entsql.Annotation{Incremental: new(bool)}),
 		field.String("item"),
 		field.Int64("refund_of").GoType(snowflake.ID(0)).Optional().Nillable(),
 	}
