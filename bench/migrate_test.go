@@ -136,7 +136,8 @@ func TestMigrateToAnotherLayout(t *testing.T) {
 			l := snowflake.DefaultLayout()
 			follows := l.Follows(old.layout, last) == nil
 			require.Equal(t, (id > last), follows, "New(677, nil) begins with %d, after %d; the layout follows: %v", id, last, follows)
-			require.Equal(t, (old.name == "sonyflake-v2"), follows, "New(677, nil) begins with %d, after %d; the layout follows: %v", id, last, follows)
+			require.Equal(t, (old.name == "sonyflake-v2"), follows,
+				"New(677, nil) begins with %d, after %d; the layout follows: %v", id, last, follows)
 			_, err = snowflake.New(677, &snowflake.Options{After: last})
 			require.Equal(t, (err == nil), follows)
 			for l.Follows(old.layout, last) != nil {

@@ -132,7 +132,10 @@ func cpuRatio(b *testing.B, goroutines int) {
 // openLeased is our generator with a lease of the file store.
 func openLeased(tb testing.TB) issue {
 	ctx := context.Background()
-	l := must[*lease.Lease](tb)(lease.Acquire(ctx, lease.File(tb.TempDir()), &lease.Options{Layout: ampleLayout(), Logger: slog.New(slog.DiscardHandler)}))
+	l := must[*lease.Lease](tb)(lease.Acquire(ctx, lease.File(tb.TempDir()), &lease.Options{
+		Layout: ampleLayout(),
+		Logger: slog.New(slog.DiscardHandler),
+	}))
 	tb.Cleanup(func() { l.Release(ctx) })
 	return issueOurs(must[*snowflake.Generator](tb)(snowflake.NewLeased(l, nil)))
 }

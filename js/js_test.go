@@ -160,7 +160,8 @@ func (a *asked) layout(t *testing.T, l snowflake.Layout, r *rand.Rand) {
 		a.encode(t, l, l.Decode(snowflake.ID(id)))
 	}
 	first, last := l.Epoch.Time(), l.Expires().Add(-l.Unit)
-	times := []time.Time{first, first.Add(-1), last, l.Expires().Add(-1), l.Expires(), l.Expires().Add(1), first.Add(l.Unit - 1), first.Add(1)}
+	times := []time.Time{first, first.Add(-1), last, l.Expires().Add(-1), l.Expires(), l.Expires().Add(1),
+		first.Add(l.Unit - 1), first.Add(1)}
 	for _, at := range times {
 		field := func(bits uint8) int { return []int{0, -1, 1<<bits - 1, 1 << bits, 0, 0, 0, 0}[r.IntN(8)] }
 		a.encode(t, l, snowflake.Parts{Time: at})
@@ -223,11 +224,13 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 	for _, at := range []time.Time{
 		{}, time.Unix(0, 0), time.Unix(-1, 999_000_000), time.Unix(0, 1), time.Unix(0, 1_000), time.Unix(0, 120_000_000), time.Unix(0, 123_400_000),
 		time.Unix(0, 123_456_789), time.Date(2000, 2, 29, 23, 59, 59, 999_999_999, time.UTC), time.Date(1900, 3, 1, 0, 0, 0, 0, time.UTC),
-		time.Date(2026, 12, 31, 1, 2, 3, 0, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
-		time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(-12345, 6, 7, 8, 9, 10, 11, time.UTC),
+		time.Date(2026, 12, 31, 1, 2, 3, 0, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
+		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(-12345, 6, 7, 8, 9, 10, 11, time.UTC),
 		time.Date(5_000_000, 2, 29, 0, 0, 0, 0, time.UTC),
 	} {
-		a.ask(call{Do: "formatTime", Times: []string{nanos(at)}}, strings.TrimPrefix(strings.Fields(snowflake.Parts{Time: at.UTC()}.String())[0], "time="))
+		a.ask(call{Do: "formatTime", Times: []string{nanos(at)}},
+			strings.TrimPrefix(strings.Fields(snowflake.Parts{Time: at.UTC()}.String())[0], "time="))
 	}
 	for range depth.Of(500, 20_000) {
 		a.layout(t, jstest.RandomLayout(r), r)

@@ -103,15 +103,21 @@ func current(t *testing.T) vectors {
 		lv := layoutVectors{Name: k.Name, Layout: jstest.LayoutOf(l)}
 		ids := []snowflake.ID{0, 1, snowflake.ID(1)<<(l.TimeBits+l.ClockSeqBits+l.DatacenterBits+l.WorkerBits+l.SequenceBits) - 1}
 		for _, year := range []int{2024, 2028} {
-			id, err := l.Encode(snowflake.Parts{Time: time.Date(year, 2, 29, 12, 34, 56, 789_012_345, time.UTC), ClockSeq: 1<<l.ClockSeqBits - 1,
-				Datacenter: 1<<l.DatacenterBits - 1, Worker: 5 % (1 << l.WorkerBits), Sequence: 42 % (1 << l.SequenceBits)})
+			id, err := l.Encode(snowflake.Parts{
+				Time:       time.Date(year, 2, 29, 12, 34, 56, 789_012_345, time.UTC),
+				ClockSeq:   1<<l.ClockSeqBits - 1,
+				Datacenter: 1<<l.DatacenterBits - 1,
+				Worker:     5 % (1 << l.WorkerBits),
+				Sequence:   42 % (1 << l.SequenceBits),
+			})
 			if err == nil { // the layout has the year
 				ids = append(ids, id)
 			}
 		}
 		for _, id := range ids {
 			p := l.Decode(id)
-			lv.IDs = append(lv.IDs, idVector{id, nanos(p.Time), p.ClockSeq, p.Datacenter, p.Worker, p.Sequence, id.Base32(), id.Base58(), id.Base62()})
+			lv.IDs = append(lv.IDs, idVector{id, nanos(p.Time), p.ClockSeq, p.Datacenter, p.Worker, p.Sequence, id.Base32(),
+				id.Base58(), id.Base62()})
 		}
 		v.Layouts = append(v.Layouts, lv)
 	}
@@ -131,7 +137,8 @@ func current(t *testing.T) vectors {
 				c, err = c.WithPrefix(prefix)
 				require.NoError(t, err)
 			}
-			v.Opaque = append(v.Opaque, opaqueVector{hex.EncodeToString(opaqueKey()), "order", prefix, id, c.Encode(id), c.EncodeBase32(id)})
+			v.Opaque = append(v.Opaque, opaqueVector{hex.EncodeToString(opaqueKey()), "order", prefix, id, c.Encode(id),
+				c.EncodeBase32(id)})
 		}
 	}
 	return v

@@ -21,7 +21,8 @@ import (
 func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker int) bool) {
 	for worker := range 1 << layout.WorkerBits {
 		if is(worker) {
-			r := record{Worker: worker, Layout: layout}.take(window{}, record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, clocks{own: time.Now()})
+			r := record{Worker: worker, Layout: layout}.take(window{},
+				record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, clocks{own: time.Now()})
 			r.Saves, r.Marked = 1, true
 			_, err := putRecord(m.line(), r)
 			require.NoError(t, err)

@@ -88,7 +88,8 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 		"no record, in a store that lost":  {healed, record{Worker: 4, version: "1"}, false, 0, says{11: forgotten, 12: never}},
 		"no record, in a store that heals": {closed, record{Worker: 4, version: "1"}, false, 0, says{11: forgotten, 99: forgotten}},
 		"a change of the clock sequence that was given up: who began later is right": {open, held(func(r *record) {
-			r.Ended = []Holding{{Worker: 3, From: at(0), To: at(30), Token: "given up"}, {Worker: 3, From: at(10), To: at(20), Token: "later"}}
+			r.Ended = []Holding{{Worker: 3, From: at(0), To: at(30), Token: "given up"},
+				{Worker: 3, From: at(10), To: at(20), Token: "later"}}
 		}), false, 0, says{9: "given up", 10: "later", 19: "later", 20: "given up", 30: never}},
 	} {
 		torn := none
@@ -113,9 +114,19 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 func TestHistoryNamesTheHoldersAroundAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
-	h := audited(door{Name: "s", Layout: both, Open: true}, none, record{Worker: 3, Layout: both, Token: "c", From: at(20), Bounds: []time.Time{at(30)}, version: "1",
-		Ended: []Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"}, {From: at(-9), To: at(-9), Token: "unused"}}})
-	for s, want := range map[int][2]string{-1: {"", "a"}, 2: {"", "b"}, 5: {"a", "b"}, 12: {"a", "c"}, 15: {"b", "c"}, 25: {"b", ""}, 30: {"c", ""}} {
+	h := audited(door{Name: "s", Layout: both, Open: true}, none,
+		record{Worker: 3, Layout: both, Token: "c", From: at(20), Bounds: []time.Time{at(30)}, version: "1",
+			Ended: []Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"},
+				{From: at(-9), To: at(-9), Token: "unused"}}})
+	for s, want := range map[int][2]string{
+		-1: {"", "a"},
+		2:  {"", "b"},
+		5:  {"a", "b"},
+		12: {"a", "c"},
+		15: {"b", "c"},
+		25: {"b", ""},
+		30: {"c", ""},
+	} {
 		before, after := h.Around(idAt(both, 3, 0, at(s)))
 		for i, by := range []*Holding{before, after} {
 			if want[i] == "" {
@@ -135,7 +146,8 @@ func TestHistoryNamesTheHoldersAroundAnID(t *testing.T) {
 
 // If holdings overlap, the history names the same one as Whois, at each tick.
 func TestHistoryOfAnyHoldingsIsWhatWhoisSays(t *testing.T) {
-	layouts := []snowflake.Layout{both, seqs, {Epoch: snowflake.UnixEpoch, Unit: 3 * time.Millisecond, TimeBits: 41, WorkerBits: 3, SequenceBits: 4, WorkerLast: true}}
+	layouts := []snowflake.Layout{both, seqs,
+		{Epoch: snowflake.UnixEpoch, Unit: 3 * time.Millisecond, TimeBits: 41, WorkerBits: 3, SequenceBits: 4, WorkerLast: true}}
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 42))
 		l := layouts[r.IntN(len(layouts))]
@@ -143,7 +155,12 @@ func TestHistoryOfAnyHoldingsIsWhatWhoisSays(t *testing.T) {
 		var all []Holding
 		for i := range r.IntN(8) {
 			from := begun.Add(time.Duration(r.IntN(40)) * ms / 2)
-			all = append(all, Holding{ClockSeq: r.IntN(1 << min(1, l.ClockSeqBits)), From: from, To: from.Add(time.Duration(r.IntN(30)-3) * ms / 2), Token: fmt.Sprint(i)})
+			all = append(all, Holding{
+				ClockSeq: r.IntN(1 << min(1, l.ClockSeqBits)),
+				From:     from,
+				To:       from.Add(time.Duration(r.IntN(30)-3) * ms / 2),
+				Token:    fmt.Sprint(i),
+			})
 		}
 		h := audited(door{Name: "s", Layout: l, Open: true}, none, record{Layout: l, version: "1", Ended: all, Bounds: []time.Time{{}}})
 		for ms := range 60 {
@@ -285,7 +302,8 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 		require.NoError(t, err)
 
 		// JSON that is damaged.
-		for _, damaged := range []string{"null", "[]", "[{}]", `[{"clockSeq": -1, "to": "2026-11-21T12:00:00Z"}]`, `[{"clockSeq": 1, "to": "2026-11-21T12:00:00Z"}]`,
+		for _, damaged := range []string{"null", "[]", "[{}]", `[{"clockSeq": -1, "to": "2026-11-21T12:00:00Z"}]`,
+			`[{"clockSeq": 1, "to": "2026-11-21T12:00:00Z"}]`,
 			`[{"clockSeq": 1000000000000000, "to": "2026-11-21T12:00:00Z"}]`} {
 			m.stores(chunkKey(0, 0), damaged)
 			h, _ = ReadHistory(t.Context(), m)
@@ -311,7 +329,8 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 
 func TestHistoryAllocatesNothing(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	h := audited(door{Name: "s", Layout: both, Open: true}, none, record{Worker: 3, Layout: both, Token: "c", From: begun, Bounds: []time.Time{begun.Add(time.Hour)}, version: "1"})
+	h := audited(door{Name: "s", Layout: both, Open: true}, none,
+		record{Worker: 3, Layout: both, Token: "c", From: begun, Bounds: []time.Time{begun.Add(time.Hour)}, version: "1"})
 	for _, id := range []snowflake.ID{idAt(both, 3, 0, begun), idAt(both, 4, 0, begun), idAt(both, 3, 0, begun.Add(time.Hour)), -1} {
 		assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = h.Whois(id) }))
 	}
@@ -327,7 +346,12 @@ func BenchmarkHistory(b *testing.B) {
 	for worker := range 1024 {
 		r := record{Worker: worker, Layout: l, Token: "now", Store: "s", version: "1", Bounds: []time.Time{begun}}
 		for n := range holdings / 1024 {
-			r.Ended = append(r.Ended, Holding{Worker: worker, From: begun.Add(time.Duration(n) * each), To: begun.Add(time.Duration(n)*each + each*9/10), Token: "t"})
+			r.Ended = append(r.Ended, Holding{
+				Worker: worker,
+				From:   begun.Add(time.Duration(n) * each),
+				To:     begun.Add(time.Duration(n)*each + each*9/10),
+				Token:  "t",
+			})
 		}
 		h.add(d, r, nil, true)
 	}

@@ -176,7 +176,10 @@ func TestFileIgnoresOtherFiles(t *testing.T) {
 func TestFileMakesItsDirectory(t *testing.T) {
 	base := t.TempDir()
 	t.Chdir(base)
-	for _, dir := range []string{filepath.Join(base, "a"), filepath.Join(base, "b", "c", "d"), filepath.Join("e", "f"), "g" + string(filepath.Separator), "."} {
+	for _, dir := range []string{
+		filepath.Join(base, "a"), filepath.Join(base, "b", "c", "d"), filepath.Join("e", "f"),
+		"g" + string(filepath.Separator), ".",
+	} {
 		s := lease.File(dir)
 		all, err := s.List(t.Context(), "worker/")
 		require.NoError(t, err)
@@ -269,7 +272,8 @@ func TestCrashAtAnyStepLeavesAWholeEntry(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "leases")
 				was := before(t, dir)
 				cmd := exec.Command(self, "-test.run", "^TestFileCrashes$")
-				cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fmt.Sprintf("%s=%d %q", fileCrashStep, n, was.Version), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+				cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fmt.Sprintf("%s=%d %q", fileCrashStep, n, was.Version),
+					"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 				out, err := cmd.CombinedOutput()
 				var exit *exec.ExitError
 				require.ErrorAs(t, err, &exit, "%s", out)

@@ -141,7 +141,11 @@ func TestVMClockThatCannotBeUsedIsLogged(t *testing.T) {
 	vmclock.Device = filepath.Join(t.TempDir(), "vmclock0")
 	logged := func() string {
 		var log bytes.Buffer
-		l, err := Acquire(t.Context(), newMemory(), &Options{Layout: plain, NewStore: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		l, err := Acquire(t.Context(), newMemory(), &Options{
+			Layout:   plain,
+			NewStore: true,
+			Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+		})
 		require.NoError(t, err)
 		defer l.Release(t.Context())
 		return log.String()

@@ -196,7 +196,8 @@ func TestStoreSetsDefaultWindow(t *testing.T) {
 		{store: 2 * time.Minute, layout: slow, want: 3 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, err := Acquire(t.Context(), patient{newMemory(), test.store}, &Options{Window: test.option, Layout: test.layout, NewStore: true})
+			l, err := Acquire(t.Context(), patient{newMemory(), test.store},
+				&Options{Window: test.option, Layout: test.layout, NewStore: true})
 			require.NoError(t, err)
 			defer stopRenewing(l)
 			require.Equal(t, test.want, l.o.Window, "%+v", test)

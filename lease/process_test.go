@@ -45,7 +45,14 @@ const childEnv = "SNOWFLAKE_LEASE_CHILD"
 // Layouts with few IDs in a tick, so that a long run fits into memory.
 var (
 	plain     = snowflake.Layout{Epoch: 1735689600000, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 5}
-	sequenced = snowflake.Layout{Epoch: 1735689600000, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 5}
+	sequenced = snowflake.Layout{
+		Epoch:        1735689600000,
+		Unit:         time.Millisecond,
+		TimeBits:     41,
+		ClockSeqBits: 3,
+		WorkerBits:   7,
+		SequenceBits: 5,
+	}
 )
 
 // task is what a child is to do.
@@ -322,7 +329,13 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 			return k
 		}},
 		{"many at once", 30, 5, plain, func(r *rand.Rand, i int) task {
-			return task{First: 3, Count: 3, Owner: fmt.Sprint("owner", i%5), OnLoss: lease.OnLoss(r.IntN(2)), Offset: between(r, -6, math.Log10(window.Seconds()))}
+			return task{
+				First:  3,
+				Count:  3,
+				Owner:  fmt.Sprint("owner", i%5),
+				OnLoss: lease.OnLoss(r.IntN(2)),
+				Offset: between(r, -6, math.Log10(window.Seconds())),
+			}
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

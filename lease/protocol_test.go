@@ -17,7 +17,8 @@ func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 
 // rec returns a record of worker ID 0 with this bound, in a layout with clock sequences.
 func rec(token string, state State, bound int) record {
-	return record{Layout: seqs, Token: token, Owner: token, State: state, Saves: 5, Window: span, Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), version: "5"}
+	return record{Layout: seqs, Token: token, Owner: token, State: state, Saves: 5, Window: span,
+		Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), version: "5"}
 }
 
 func TestFreeClockSequenceHasTheLatestBoundBeforeTheClock(t *testing.T) {
@@ -70,7 +71,8 @@ func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
 	next := old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(1)})
 	assert.Equal(t, at(9), next.Bound())
 	assert.Equal(t, at(10), old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(7)}).Bound())
-	want := record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: StateHeld, Saves: 5, Window: span, Bounds: []time.Time{at(9)}, From: at(9), To: at(9), Least: at(9),
+	want := record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: StateHeld, Saves: 5, Window: span,
+		Bounds: []time.Time{at(9)}, From: at(9), To: at(9), Least: at(9),
 		Store: "t", Copy: true, Reuse: ReuseKeep, Prior: prior{at(0), at(9)}, version: "5"}
 	assert.Equal(t, want, next)
 	assert.Zero(t, rec("a", StateFree, 9).take(window{}, id, clocks{own: at(1)}).Prior, "who gave the worker ID back stamps nothing")

@@ -130,7 +130,8 @@ func tell(t *testing.T, text string, engine bool) string {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.ownClock = engine
-		s := &story{memory: m, t: t, begun: time.Now(), parties: map[string]*party{}, issued: map[snowflake.ID]bool{}, bounds: map[[2]int]time.Time{}}
+		s := &story{memory: m, t: t, begun: time.Now(), parties: map[string]*party{}, issued: map[snowflake.ID]bool{},
+			bounds: map[[2]int]time.Time{}}
 		var draws atomic.Int64
 		dice = func(n int64) int64 { // worker IDs are read in turn, and no rest is shorter
 			if n == 1 || n > 1<<16 {
@@ -304,7 +305,8 @@ func (s *story) seen() (told []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slices.SortStableFunc(s.lines, func(a, b seen) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.party, b.party), cmp.Compare(a.after, b.after), strings.Compare(a.text, b.text)*a.after)
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.party, b.party), cmp.Compare(a.after, b.after),
+			strings.Compare(a.text, b.text)*a.after)
 	})
 	for _, l := range s.lines {
 		told = append(told, fmt.Sprintf("%-7s %s: %s", short(l.at), l.party, l.text))
@@ -339,7 +341,14 @@ func (s *story) do(c command) {
 	case "world": // workers=N sequences=N engine=yes boot=yes
 		bitsOf := func(key string) uint8 { return uint8(bits.Len(uint(max(1, c.number(c.options[key])) - 1))) }
 		s.workers = max(1, c.number(c.options["workers"]))
-		s.layout = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: bitsOf("workers"), ClockSeqBits: bitsOf("sequences"), SequenceBits: 4}
+		s.layout = snowflake.Layout{
+			Epoch:        snowflake.UnixEpoch,
+			Unit:         ms,
+			TimeBits:     41,
+			WorkerBits:   bitsOf("workers"),
+			ClockSeqBits: bitsOf("sequences"),
+			SequenceBits: 4,
+		}
 		s.ownClock = s.ownClock || c.options["engine"] == "yes"
 		if c.options["boot"] == "yes" { // all parties have one host, which tells when it was booted
 			bootClock = func() (string, time.Duration, time.Duration) {
@@ -445,7 +454,8 @@ func (s *story) do(c command) {
 		s.tellRecords(words[0])
 	case "stats":
 		stats := p.l.Load().Stats()
-		p.says("%d renewals, %d failures, %d replacements; last error: %v", stats.Renewals, stats.Failures, stats.Replacements, stats.LastError)
+		p.says("%d renewals, %d failures, %d replacements; last error: %v", stats.Renewals, stats.Failures,
+			stats.Replacements, stats.LastError)
 		if stats.Clones > 0 {
 			p.says("cloned: %d times", stats.Clones)
 		}
@@ -476,7 +486,11 @@ func (s *story) do(c command) {
 			}
 		}()
 	case "whois": // WORKER INSTANT
-		id, err := s.layout.Encode(snowflake.Parts{Worker: c.number(words[0]), ClockSeq: c.number(c.options["sequence"]), Time: s.begun.Add(c.duration(words[1]))})
+		id, err := s.layout.Encode(snowflake.Parts{
+			Worker:   c.number(words[0]),
+			ClockSeq: c.number(c.options["sequence"]),
+			Time:     s.begun.Add(c.duration(words[1])),
+		})
 		require.NoError(s.t, err)
 		if by, err := Whois(s.t.Context(), s.memory, id); err == nil {
 			s.tells("%s", by.Owner)
@@ -613,7 +627,8 @@ func (s *story) acquire(name string, c command) {
 		Layout: s.layout, Owner: cmp.Or(c.options["owner"], name), Clock: p.c, Logger: slog.New(p), NewStore: s.neverUsed(),
 		Window: c.duration(c.options["window"]), MaxLeap: c.duration(c.options["leap"]), FloorEvery: c.duration(c.options["floor"]),
 		First: c.number(c.options["first"]), Count: cmp.Or(c.number(c.options["count"]), s.workers-c.number(c.options["first"])),
-		Reuse: map[string]Reuse{"keep": ReuseKeep, "once": ReuseOnce}[c.options["reuse"]], OnLoss: map[string]OnLoss{"stop": Stop}[c.options["loss"]],
+		Reuse:  map[string]Reuse{"keep": ReuseKeep, "once": ReuseOnce}[c.options["reuse"]],
+		OnLoss: map[string]OnLoss{"stop": Stop}[c.options["loss"]],
 	}
 	if dir := c.options["copy"]; dir != "" {
 		p.copy = s.dir(dir)
@@ -691,7 +706,8 @@ func (p *party) calls(long, every, within time.Duration) {
 	}
 	for end := begun.Add(long); ; time.Sleep(every) {
 		is, at, now := p.call(within)
-		if numbers.ReplaceAllString(s.relative(is), "") != numbers.ReplaceAllString(s.relative(result), "") || is[0] == ',' && is != result {
+		if numbers.ReplaceAllString(s.relative(is), "") != numbers.ReplaceAllString(s.relative(result), "") ||
+			is[0] == ',' && is != result {
 			flush()
 			result, first, n, begun = is, at, 0, now
 		}

@@ -109,7 +109,10 @@ func TestWatermarkLagsByFloorEvery(t *testing.T) {
 // Renewals are more frequent within a window after a reading, and no more frequent else: if nobody
 // reads, if the watermark's entry cannot be read, and if the store is away.
 func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
-	for name, change := range map[string]func(*Options){"store": func(*Options) {}, "copy": func(o *Options) { o.Reuse, o.LocalCopy = ReuseKeep, t.TempDir() }} {
+	for name, change := range map[string]func(*Options){
+		"store": func(*Options) {},
+		"copy":  func(o *Options) { o.Reuse, o.LocalCopy = ReuseKeep, t.TempDir() },
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()

@@ -42,7 +42,8 @@ func TestKeys(t *testing.T) {
 				for part, bytes := range r.sizes {
 					assert.NotEqualValues(t, 0, bytes, "%s: no bytes in %s", k.name, part)
 				}
-				if r.log <= 0 || r.insert <= 0 || (k.between != nil) != (r.byKey > 0) || k.index != (r.byColumn > 0) || k.index != (r.sizes[byTime] > 0) {
+				if r.log <= 0 || r.insert <= 0 || (k.between != nil) != (r.byKey > 0) || k.index != (r.byColumn > 0) ||
+					k.index != (r.sizes[byTime] > 0) {
 					t.Errorf("%s, index %t: %+v", k.name, k.index, r)
 				}
 			}
@@ -84,7 +85,8 @@ func bench(b *testing.B, s *server, pool int) {
 		for i := range own {
 			i = (i + round) % len(own) // each table is first in turn
 			r := s.measure(b, own[i], *rowsFlag, *singlesFlag, *queriesFlag)
-			fmt.Fprintf(os.Stderr, "%s, %d MB, round %d: %s: inserted in %.1f s, %.1f s of CPU\n", s.version, pool, round+1, title(own[i]), r.insert.Seconds(), r.cpu.Seconds())
+			fmt.Fprintf(os.Stderr, "%s, %d MB, round %d: %s: inserted in %.1f s, %.1f s of CPU\n", s.version, pool, round+1,
+				title(own[i]), r.insert.Seconds(), r.cpu.Seconds())
 			results[i] = append(results[i], r)
 		}
 	}

@@ -95,7 +95,8 @@ func (s *server) inserts(t testing.TB, column string, rows, singles int) (costs 
 			defer conn.Close()
 			_, err = conn.ExecContext(background, `SET synchronous_commit = off`)
 			require.NoError(t, err)
-			insert, err := conn.PrepareContext(background, fmt.Sprintf(`INSERT INTO orders (payload) SELECT $1 FROM generate_series(1, %d)`, size))
+			insert, err := conn.PrepareContext(background,
+				fmt.Sprintf(`INSERT INTO orders (payload) SELECT $1 FROM generate_series(1, %d)`, size))
 			require.NoError(t, err)
 			defer insert.Close()
 			all.Go(func() {

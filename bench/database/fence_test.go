@@ -41,7 +41,8 @@ func BenchmarkFence(b *testing.B) {
 			for _, way := range fences {
 				if all := rates[way]; len(all) > 0 {
 					slices.Sort(all)
-					fmt.Printf("%s, %d writers, fence %s: %.0f rows a second (%.0f to %.0f)\n", s.version, writers, way, all[len(all)/2], all[0], all[len(all)-1])
+					fmt.Printf("%s, %d writers, fence %s: %.0f rows a second (%.0f to %.0f)\n", s.version, writers, way,
+						all[len(all)/2], all[0], all[len(all)-1])
 				}
 			}
 		}
@@ -117,7 +118,8 @@ type load struct {
 // fenced lets writers insert rows for a while, each in a transaction of its own.
 func (s *server) fenced(t testing.TB, name string, o load) (got figures) {
 	t.Helper()
-	s.run(t, `DROP TABLE IF EXISTS events`, `DROP TABLE IF EXISTS events_fence`, `CREATE TABLE events (id bigint PRIMARY KEY, payload varchar(100) NOT NULL)`)
+	s.run(t, `DROP TABLE IF EXISTS events`, `DROP TABLE IF EXISTS events_fence`,
+		`CREATE TABLE events (id bigint PRIMARY KEY, payload varchar(100) NOT NULL)`)
 	dialect := map[string]follow.Dialect{"PostgreSQL": follow.PostgreSQL, "MariaDB": follow.MySQL}[name]
 	f, err := follow.NewFence(dialect, "events_fence")
 	require.NoError(t, err)
@@ -127,7 +129,12 @@ func (s *server) fenced(t testing.TB, name string, o load) (got figures) {
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	store := lease.File(t.TempDir())
-	l, err := lease.Acquire(background, store, &lease.Options{NewStore: true, Window: 3 * time.Second, FloorEvery: 100 * time.Millisecond, Logger: quiet})
+	l, err := lease.Acquire(background, store, &lease.Options{
+		NewStore:   true,
+		Window:     3 * time.Second,
+		FloorEvery: 100 * time.Millisecond,
+		Logger:     quiet,
+	})
 	require.NoError(t, err)
 	defer l.Release(background)
 	g, err := snowflake.NewLeased(l, nil)
@@ -157,7 +164,12 @@ func (s *server) fenced(t testing.TB, name string, o load) (got figures) {
 		}
 		return tx.Commit()
 	}
-	r := follow.NewReader(store, s.DB, f, 0, &follow.Options{Table: "events", Every: 100 * time.Millisecond, Logger: quiet, Rows: 1_000_000})
+	r := follow.NewReader(store, s.DB, f, 0, &follow.Options{
+		Table:  "events",
+		Every:  100 * time.Millisecond,
+		Logger: quiet,
+		Rows:   1_000_000,
+	})
 	raise := func() error {
 		_, err := r.Next(ctx)
 		return err

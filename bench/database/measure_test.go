@@ -126,7 +126,8 @@ func arguments(k key, rows []row) []any {
 // of the times. It fails if a row is missing or there is one too many.
 func (s *server) query(t testing.TB, column string, spans []interval, between func(t testing.TB, from, to time.Time) (lo, hi any)) time.Duration {
 	t.Helper()
-	stmt, err := s.Prepare(fmt.Sprintf(`SELECT count(*), sum(amount) FROM orders WHERE %[1]s >= %[2]s AND %[1]s < %[3]s`, column, s.holder(1), s.holder(2)))
+	stmt, err := s.Prepare(fmt.Sprintf(`SELECT count(*), sum(amount) FROM orders WHERE %[1]s >= %[2]s AND %[1]s < %[3]s`,
+		column, s.holder(1), s.holder(2)))
 	require.NoError(t, err)
 	defer stmt.Close()
 	var times []time.Duration
@@ -136,8 +137,10 @@ func (s *server) query(t testing.TB, column string, spans []interval, between fu
 		begun := time.Now()
 		require.NoError(t, stmt.QueryRow(lo, hi).Scan(&count, &sum))
 		times = append(times, time.Since(begun))
-		require.Equal(t, v.count, count, "by %s, from %v to %v: %d rows with a sum of %d, want %d with %d", column, v.from, v.to, count, sum, v.count, v.sum)
-		require.Equal(t, v.sum, sum, "by %s, from %v to %v: %d rows with a sum of %d, want %d with %d", column, v.from, v.to, count, sum, v.count, v.sum)
+		require.Equal(t, v.count, count, "by %s, from %v to %v: %d rows with a sum of %d, want %d with %d", column, v.from,
+			v.to, count, sum, v.count, v.sum)
+		require.Equal(t, v.sum, sum, "by %s, from %v to %v: %d rows with a sum of %d, want %d with %d", column, v.from,
+			v.to, count, sum, v.count, v.sum)
 	}
 	slices.Sort(times)
 	return times[len(times)/2]

@@ -85,11 +85,13 @@ func goals(s *samples) []goal {
 	return append(all,
 		nearlyAll(s, "99% of the ceiling beside callers that give up", "Deadlines/bits=1/lib=ours/callers=400", "At the ceiling"),
 		atMost(s, "Fill at most 1.0 ns an ID", "Fill/lib=ours", "ns/op", 1, unitOf(nanos, "ns"), "A batch"),
-		atMost(s, "100,000 IDs with BorrowAhead in at most 0.2 ms", "Burst/lib=ours/way=Fill,BorrowAhead", "ns/op", 0.2e6, unitOf(millis, "ms"), "100,000 at once"),
+		atMost(s, "100,000 IDs with BorrowAhead in at most 0.2 ms", "Burst/lib=ours/way=Fill,BorrowAhead", "ns/op", 0.2e6,
+			unitOf(millis, "ms"), "100,000 at once"),
 		atMost(s, "Decode at most 2 ns", "Decode/lib=ours/call=Decode", "ns/op", 2, unitOf(nanos, "ns"), "Decode"),
 		textNoSlower(s),
 		atMost(s, "a generator at most 256 bytes", "Memory/lib=ours", "B/generator", 256, count, "Memory"),
-		atMost(s, "NextID with a lease within 3% of one without", "Ratio/of=NextID,leased/over=NextID", "ratio", 1.03, thousandths, "Ratios"))
+		atMost(s, "NextID with a lease within 3% of one without", "Ratio/of=NextID,leased/over=NextID", "ratio", 1.03,
+			thousandths, "Ratios"))
 }
 
 func thousandths(v float64) string { return fmt.Sprintf("%.3f", v) }

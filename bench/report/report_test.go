@@ -148,7 +148,8 @@ func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 		after, err := os.ReadFile(path)
 		require.NoError(t, err)
 		for table, text := range all {
-			assert.Contains(t, string(after), "<!-- table "+table+" -->\n"+text+"<!-- end -->\n", "%s does not have the table %s", name, table)
+			assert.Contains(t, string(after), "<!-- table "+table+" -->\n"+text+"<!-- end -->\n",
+				"%s does not have the table %s", name, table)
 		}
 		words := regexp.MustCompile(`(?s)-->\n.*?<!-- end`)
 		if got, want := words.ReplaceAllString(string(after), ""), words.ReplaceAllString(string(before), ""); got != want {

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var loadTime = flag.Duration("load", 100*time.Millisecond, "how long an operation of BenchmarkHalf, BenchmarkHost or BenchmarkOverhead puts load on a server")
+var loadTime = flag.Duration("load", 100*time.Millisecond,
+	"how long an operation of BenchmarkHalf, BenchmarkHost or BenchmarkOverhead puts load on a server")
 
 // trial is for how long the capacity is measured.
 const trial = 200 * time.Millisecond

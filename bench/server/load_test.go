@@ -26,7 +26,8 @@ func TestLatencyCountsFromWhenACallShouldHaveBegun(t *testing.T) {
 		})
 		require.NoError(t, err)
 		want := slices.Repeat([]time.Duration{time.Millisecond}, 20)
-		copy(want[5:], []time.Duration{46 * time.Millisecond, 37 * time.Millisecond, 28 * time.Millisecond, 19 * time.Millisecond, 10 * time.Millisecond})
+		copy(want[5:], []time.Duration{46 * time.Millisecond, 37 * time.Millisecond, 28 * time.Millisecond,
+			19 * time.Millisecond, 10 * time.Millisecond})
 		assert.Equal(t, want, took)
 	})
 }

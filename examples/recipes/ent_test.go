@@ -20,7 +20,10 @@ func init() { onPostgreSQL["ent"] = testEnt }
 func testEnt(t *testing.T, url string) {
 	const target = "testdata/ent/ent"
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(target)) })
-	require.NoError(t, entc.Generate("./testdata/ent/schema", &entgen.Config{Target: target, Package: "github.com/seed-5394e6b1/snowflake/examples/recipes/" + target}))
+	require.NoError(t, entc.Generate("./testdata/ent/schema", &entgen.Config{
+		Target:  target,
+		Package: "github.com/seed-5394e6b1/snowflake/examples/recipes/" + target,
+	}))
 	for _, dir := range []string{"testdata/ent", "testdata/ent/schema"} {
 		// Read the directory, so that a cached test result counts only while the files are
 		// unchanged.

@@ -68,7 +68,11 @@ func testFollow(t *testing.T, url string) {
 	o.fence, err = follow.NewFence(follow.PostgreSQL, "notes_fence")
 	require.NoError(t, err)
 	require.NoError(t, o.fence.Create(ctx, db))
-	o.l, err = lease.Acquire(ctx, store, &lease.Options{NewStore: true, FloorEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	o.l, err = lease.Acquire(ctx, store, &lease.Options{
+		NewStore:   true,
+		FloorEvery: 50 * time.Millisecond,
+		Logger:     slog.New(slog.DiscardHandler),
+	})
 	require.NoError(t, err)
 	defer o.l.Release(context.Background())
 	o.gen, err = snowflake.NewLeased(o.l, nil)

@@ -29,10 +29,17 @@ func TestProtobuf(t *testing.T) {
 		"string": descriptorpb.FieldDescriptorProto_TYPE_STRING, "sint64": descriptorpb.FieldDescriptorProto_TYPE_SINT64,
 	}
 	sizes := map[string]int{}
-	for name, value := range map[string]any{"int64": int64(middle), "fixed64": uint64(middle), "string": middle.String(), "sint64": int64(middle)} {
-		file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{Name: proto.String(name), MessageType: []*descriptorpb.DescriptorProto{{
-			Name: proto.String("Order"), Field: []*descriptorpb.FieldDescriptorProto{{Name: proto.String("id"), Number: proto.Int32(1), Type: types[name].Enum()}},
-		}}}, nil)
+	for name, value := range map[string]any{
+		"int64":   int64(middle),
+		"fixed64": uint64(middle),
+		"string":  middle.String(),
+		"sint64":  int64(middle),
+	} {
+		file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{Name: proto.String(name),
+			MessageType: []*descriptorpb.DescriptorProto{{
+				Name: proto.String("Order"), Field: []*descriptorpb.FieldDescriptorProto{{Name: proto.String("id"),
+					Number: proto.Int32(1), Type: types[name].Enum()}},
+			}}}, nil)
 		require.NoError(t, err)
 		order := dynamicpb.NewMessage(file.Messages().Get(0))
 		order.Set(order.Descriptor().Fields().Get(0), protoreflect.ValueOf(value))

@@ -91,7 +91,8 @@ func TestOpenTelemetryLogs(t *testing.T) {
 	require.NoError(t, l.Release(t.Context()))
 	id, order := middle, OrderID(middle)
 	logger.Info("paid", "id", id)
-	assert.Equal(t, "unhandled: (snowflake.ID) 117469438034313216", kept.attributes["id"].AsString(), "if this fails, the recipe may be simpler")
+	assert.Equal(t, "unhandled: (snowflake.ID) 117469438034313216", kept.attributes["id"].AsString(),
+		"if this fails, the recipe may be simpler")
 	logger.Info("paid", "id", id.String(), "order", order.String())
 	assert.Equal(t, "117469438034313216", kept.attributes["id"].AsString())
 	assert.Equal(t, "order_038ANTKF00000", kept.attributes["order"].AsString())

@@ -54,7 +54,8 @@ func TestRedis(t *testing.T) {
 	assert.Equal(t, []snowflake.ID{middle, most}, list)
 
 	// A score is a float64, which rounds an ID: the ID is the member.
-	require.NoError(t, rdb.ZAdd(ctx, "sorted", redis.Z{Score: float64(most), Member: most - 1}, redis.Z{Score: float64(middle), Member: middle}).Err())
+	require.NoError(t, rdb.ZAdd(ctx, "sorted", redis.Z{Score: float64(most), Member: most - 1},
+		redis.Z{Score: float64(middle), Member: middle}).Err())
 	var sorted []snowflake.ID
 	require.NoError(t, rdb.ZRange(ctx, "sorted", 0, -1).ScanSlice(&sorted))
 	assert.Equal(t, []snowflake.ID{middle, most - 1}, sorted)

@@ -129,7 +129,8 @@ func TestOnLambda(t *testing.T) {
 	server := httptest.NewServer(api)
 	defer server.Close()
 	cmd := program(t, url)
-	cmd.Env = append(cmd.Env, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(server.URL, "http://"), "AWS_LAMBDA_LOG_STREAM_NAME=2026/11/23/[1]abc")
+	cmd.Env = append(cmd.Env, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(server.URL, "http://"),
+		"AWS_LAMBDA_LOG_STREAM_NAME=2026/11/23/[1]abc")
 	exited := start(t, cmd)
 	signal := func(s os.Signal) {
 		t.Helper()

@@ -46,7 +46,9 @@ func TestManifestsFitTheProgram(t *testing.T) {
 		assert.Equal(t, "kubernetes:", c.store, file)
 		pod.Fits(t, c.drain, c.drain+c.grace+releaseTime)
 		s := testService(t)
-		for _, p := range []kubetest.Probe{pod.Containers[0].StartupProbe, pod.Containers[0].ReadinessProbe, pod.Containers[0].LivenessProbe} {
+		for _, p := range []kubetest.Probe{
+			pod.Containers[0].StartupProbe, pod.Containers[0].ReadinessProbe, pod.Containers[0].LivenessProbe,
+		} {
 			r := httptest.NewRecorder()
 			s.handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, p.HTTPGet.Path, nil))
 			assert.Equal(t, http.StatusOK, r.Code, "%s: %s", file, p.HTTPGet.Path)

@@ -503,7 +503,8 @@ func TestFlags(t *testing.T) {
 		return map[string]string{"DRAIN": "2s", "GRACE": "3s", "NEW_STORE": "true"}[name]
 	})
 	require.NoError(t, err)
-	assert.Equal(t, config{addr: ":8080", newStore: true, drain: time.Second, grace: 3 * time.Second}, c, "a flag counts more than its variable")
+	assert.Equal(t, config{addr: ":8080", newStore: true, drain: time.Second, grace: 3 * time.Second}, c,
+		"a flag counts more than its variable")
 }
 
 func TestProgramThatCannotStartSaysWhy(t *testing.T) {

@@ -144,7 +144,10 @@ func (s *suite) prefixes() {
 	for _, key := range keys {
 		s.put(store, key, "", key)
 	}
-	for _, prefix := range []string{"", "v", "v/", "v/1", "v/10", "v/10.", "v/10.5", "v/10.5.", "v/a", "v/a/", "w", "w-", "w.", "x/1/", "x/1/1", "y", "y/", "1", "/", "."} {
+	for _, prefix := range []string{
+		"", "v", "v/", "v/1", "v/10", "v/10.", "v/10.5", "v/10.5.", "v/a", "v/a/", "w", "w-", "w.", "x/1/", "x/1/1",
+		"y", "y/", "1", "/", ".",
+	} {
 		want := []string{}
 		for _, key := range keys {
 			if strings.HasPrefix(key, prefix) {
@@ -477,13 +480,15 @@ func (s *suite) garbled() {
 		for _, old := range versions {
 			_, err := store.Put(s.ctx, "a", old, []byte("late"))
 			s.wants(err, lease.ErrConflict, "Put with the version %q, where the unreadable entry was %q", old, e.Version)
-			s.wants(store.Delete(s.ctx, "a", old), lease.ErrConflict, "Delete with the version %q, where the unreadable entry was %q", old, e.Version)
+			s.wants(store.Delete(s.ctx, "a", old), lease.ErrConflict,
+				"Delete with the version %q, where the unreadable entry was %q", old, e.Version)
 		}
 	}
 	for _, store := range []lease.Store{store, another} {
 		got := s.list(store, "")
 		if len(got) != 2 || got[0].Key != "a" || got[0].Version != bad.Version || got[0].Value != nil || !equal(got[1], other) {
-			s.Fatalf("List does not return an unreadable entry with the version %q and no value, and the other one, but %s", bad.Version, show(got...))
+			s.Fatalf("List does not return an unreadable entry with the version %q and no value, and the other one, but %s",
+				bad.Version, show(got...))
 		}
 		refused(store, "", "no-version", e.Version, other.Version, bad.Version+"0", bad.Version[:len(bad.Version)-1])
 		s.same(store, other)

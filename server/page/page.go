@@ -64,7 +64,8 @@ func Handler(l snowflake.Layout, opts *Options) http.Handler {
 
 // serverScript has what the page knows of the server, and the library's table of known layouts.
 func serverScript(l snowflake.Layout, needsToken bool) []byte {
-	b := fmt.Appendf(nil, "export const needsToken = %v;\nexport const serverLayout = %s;\nexport const knownLayouts = [\n", needsToken, script(l))
+	b := fmt.Appendf(nil, "export const needsToken = %v;\nexport const serverLayout = %s;\nexport const knownLayouts = [\n",
+		needsToken, script(l))
 	for _, k := range layouts.All() {
 		also, _ := json.Marshal(append([]string{}, k.Also...)) // texts have JSON
 		b = fmt.Appendf(b, "{ name: %q, also: %s, about: %q, layout: %s },\n", k.Name, also, k.About, script(k.Layout))

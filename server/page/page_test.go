@@ -77,7 +77,10 @@ func TestUnchangedFileIsNotSentAgain(t *testing.T) {
 // The page names no other host, so it cannot ask another host for anything. A
 // namespace, an address that is shown as text, and the link to the documentation are no requests.
 func TestFilesNameNoOtherHost(t *testing.T) {
-	for _, name := range []string{"", "page.css", "icon.svg", "theme.js", "page.js", "programs.js", "identify.js", "design.js", "snowflake.js", "server.js"} {
+	for _, name := range []string{
+		"", "page.css", "icon.svg", "theme.js", "page.js", "programs.js", "identify.js", "design.js",
+		"snowflake.js", "server.js",
+	} {
 		w := get("GET", "/"+name, nil)
 		require.Equal(t, http.StatusOK, w.Code, name)
 		for _, url := range regexp.MustCompile(`(?:https?:)?//[\w.-]+\.\w[^\s"'<]*`).FindAllString(w.Body.String(), -1) {

@@ -39,7 +39,10 @@ func TestJSONv2(t *testing.T) {
 
 	require.NoError(t, json.Unmarshal([]byte(`{"id":7}`), &out), "a number, too")
 	assert.Equal(t, snowflake.ID(7), out.ID)
-	for _, bad := range []string{`{"id":-1}`, `{"id":1.5}`, `{"id":"07"}`, `{"id":9223372036854775808}`, `{"order":7}`, `{"order":"user_038ANTKF00000"}`} {
+	for _, bad := range []string{
+		`{"id":-1}`, `{"id":1.5}`, `{"id":"07"}`, `{"id":9223372036854775808}`, `{"order":7}`,
+		`{"order":"user_038ANTKF00000"}`,
+	} {
 		var refused *json.SemanticError
 		require.ErrorAs(t, json.Unmarshal([]byte(bad), &out), &refused, bad)
 		assert.Equal(t, jsontext.Pointer(bad[1:strings.Index(bad, ":")]), `"`+refused.JSONPointer[1:]+`"`, "the field")

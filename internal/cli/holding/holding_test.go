@@ -21,7 +21,8 @@ func TestTable(t *testing.T) {
 			Layout: snowflake.ClockSeqLayout(), To: noon.Add(3 * time.Second),
 		}
 	}
-	live, spent, strange, other := holder(0, lease.StateHeld), holder(10, lease.StateSpent), holder(127, lease.StateDead), holder(3, lease.StateFree)
+	live, spent, strange, other := holder(0, lease.StateHeld), holder(10, lease.StateSpent), holder(127, lease.StateDead),
+		holder(3, lease.StateFree)
 	live.To, live.ClockSeq = noon.Add(time.Hour).In(time.FixedZone("", 3600)), 1
 	spent.Host, spent.PID = "", 0
 	strange.Owner, strange.Host = "a b", "x\ny"
@@ -43,7 +44,12 @@ worker  state  until                     clockSeq  pid   host    owner
 // An ID of a local copy that has not reported yet does not hide the IDs after it.
 func TestIssuersGoOnAfterAnIDThatIsUntold(t *testing.T) {
 	store := lease.File(t.TempDir())
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "a", Reuse: lease.ReuseKeep, LocalCopy: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{
+		Owner:     "a",
+		Reuse:     lease.ReuseKeep,
+		LocalCopy: t.TempDir(),
+		Logger:    slog.New(slog.DiscardHandler),
+	})
 	require.NoError(t, err)
 	defer l.Release(t.Context())
 	gen, err := snowflake.NewLeased(l, nil)

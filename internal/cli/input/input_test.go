@@ -146,7 +146,11 @@ func TestLongLists(t *testing.T) {
 	_, err := io.WriteString(w, text)
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	for name, in := range map[string]io.Reader{"plain": strings.NewReader(text), "gzip": &z, "in halves": iotest.HalfReader(strings.NewReader(text))} {
+	for name, in := range map[string]io.Reader{
+		"plain":     strings.NewReader(text),
+		"gzip":      &z,
+		"in halves": iotest.HalfReader(strings.NewReader(text)),
+	} {
 		n, last := 0, ""
 		_, err := Read(in, Options{}, func(w Word) error {
 			if n++; w.Line != 1 || w.Err != nil || w.Text != a && w.Text != b {

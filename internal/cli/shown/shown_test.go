@@ -59,7 +59,10 @@ func TestIdentifyByURL(t *testing.T) {
 	assert.Contains(t, g.Guesses[0].Also, "linkedin")
 	assert.True(t, g.Guesses[0].Likely)
 	assert.Empty(t, g.Notes)
-	for _, words := range [][]string{{"https://example.com/6857290678196686848"}, {"https://x.com/1541815603606036480", "https://discord.com/1541815603606036480"}} {
+	for _, words := range [][]string{
+		{"https://example.com/6857290678196686848"},
+		{"https://x.com/1541815603606036480", "https://discord.com/1541815603606036480"},
+	} {
 		g := identify(t, words...)
 		require.Len(t, g.Notes, 1, words)
 		assert.Contains(t, g.Notes[0], "is not known, so the URL does not decide")

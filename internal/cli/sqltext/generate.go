@@ -68,7 +68,8 @@ func (g Generator) Script() (string, error) {
 	if l.WorkerLast {
 		number = fmt.Sprintf("(%s << %d)", number, l.WorkerBits)
 	}
-	mark, least, above, hint := "", "tick", "bigint '-1'", "The clock was set back, or was ahead when an ID was drawn. Set it right, or wait."
+	mark, least, above, hint := "", "tick", "bigint '-1'",
+		"The clock was set back, or was ahead when an ID was drawn. Set it right, or wait."
 	if g.Fence != "" {
 		name := g.Fence
 		if !strings.Contains(name, ".") {
@@ -87,7 +88,8 @@ func (g Generator) Script() (string, error) {
 		least, above = "greatest(tick, mark + 1)", "mark"
 		hint = "The clock was set back, or the clock of another writer is ahead. Set it right, or wait."
 	}
-	return fill(generate, "{schema}", schema, "{prefix}", g.Prefix, "{sequence}", sequence, "{name}", state, "{grants}", grants.String(), "{layout}", l.String(),
+	return fill(generate, "{schema}", schema, "{prefix}", g.Prefix, "{sequence}", sequence, "{name}", state,
+		"{grants}", grants.String(), "{layout}", l.String(),
 		"{worker}", fmt.Sprint(g.Worker), "{about}", g.About(),
 		"{micros}", fmt.Sprintf("(date_part(text 'epoch', clock_timestamp()) * float8 '1000000')::bigint - %d", l.Epoch.Time().UnixMicro()),
 		"{tick}", tick, "{seconds}", fmt.Sprint(l.Unit.Seconds()),

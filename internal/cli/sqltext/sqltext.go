@@ -176,7 +176,8 @@ func (w writer) first() string {
 	if end < math.MaxInt64 {
 		end++
 	}
-	return fmt.Sprintf("CASE WHEN %s <= 0 THEN 0 WHEN %s > %d THEN %d ELSE %s END", micros, late, limit, end, of(w.left, tick, int64(w.shift())))
+	return fmt.Sprintf("CASE WHEN %s <= 0 THEN 0 WHEN %s > %d THEN %d ELSE %s END", micros, late, limit, end,
+		of(w.left, tick, int64(w.shift())))
 }
 
 // Script returns statements to paste into a migration. Each ends with a semicolon

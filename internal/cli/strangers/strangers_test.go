@@ -42,7 +42,10 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 		require.NoError(t, err)
 		return id
 	}
-	for _, id := range []snowflake.ID{id, encode(l.Worker(), time.Hour), encode(l.Worker(), time.Hour+time.Second), encode(7, 0), encode(900, 0), encode(7, -24*time.Hour), -5} {
+	for _, id := range []snowflake.ID{
+		id, encode(l.Worker(), time.Hour), encode(l.Worker(), time.Hour+time.Second), encode(7, 0), encode(900, 0),
+		encode(7, -24*time.Hour), -5,
+	} {
 		require.NoError(t, a.Add(id))
 	}
 	r, err := a.Report()
@@ -65,7 +68,8 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	assert.Equal(t, 4, r.Wrong(), "also the ID that is not of the layout")
 	var b strings.Builder
 	r.Write(&b, 20)
-	for _, says := range []string{"1 of 6 IDs were issued by", "have issued: 3\n", "before them second (", "after them no process has held it", "no process held it, as far as",
+	for _, says := range []string{"1 of 6 IDs were issued by", "have issued: 3\n", "before them second (",
+		"after them no process has held it", "no process held it, as far as",
 		"not judged: IDs before the first lease that the store knows: 1", "not judged: IDs of worker IDs that are kept out of the leases: 1", "WRONG: IDs that are not of the layout of the leases: 1"} {
 		assert.Contains(t, b.String(), says)
 	}
@@ -105,7 +109,11 @@ func TestWhoGoesOnAfterAReleaseIsFound(t *testing.T) {
 // worker ID it has renews its lease.
 func TestStrangersOfALiveHolderAreOneGroup(t *testing.T) {
 	store := lease.File(t.TempDir())
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "one", Logger: slog.New(slog.DiscardHandler), Window: 300 * time.Millisecond})
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{
+		Owner:  "one",
+		Logger: slog.New(slog.DiscardHandler),
+		Window: 300 * time.Millisecond,
+	})
 	require.NoError(t, err)
 	defer l.Release(t.Context())
 	var h *lease.History

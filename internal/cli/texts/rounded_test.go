@@ -91,7 +91,8 @@ func requireUnrounded(t *testing.T, ids []snowflake.ID) {
 // The sequence number of a slow generator is 0, or another small number. An ID of a whole second
 // ends in zeros.
 func TestIDsThatEndInZerosAreNotRounded(t *testing.T) {
-	for _, l := range append([]snowflake.Layout{snowflake.DefaultLayout(), snowflake.JSSafeLayout(), snowflake.ClockSeqLayout()}, known()...) {
+	for _, l := range append([]snowflake.Layout{snowflake.DefaultLayout(), snowflake.JSSafeLayout(),
+		snowflake.ClockSeqLayout()}, known()...) {
 		for _, worker := range []int{0, 1, 1<<l.WorkerBits - 1, 1 << l.WorkerBits / 2} {
 			if _, err := l.Encode(snowflake.Parts{Time: june.Add(day), Worker: worker}); err != nil {
 				continue // it has no such worker, or has run out

@@ -162,7 +162,10 @@ func TestLayout(t *testing.T) {
 		_, err := Layout(text)
 		assert.ErrorContains(t, err, says, text)
 	}
-	for _, text := range []string{"2026-01-31T15:04:00", "2026-01-31 15:04:00", "2026-01-31T15:04", "2026-01-31 15:04", "2026-01-31T15:04Z", "2026-01-31T16:04+01:00"} {
+	for _, text := range []string{
+		"2026-01-31T15:04:00", "2026-01-31 15:04:00", "2026-01-31T15:04", "2026-01-31 15:04", "2026-01-31T15:04Z",
+		"2026-01-31T16:04+01:00",
+	} {
 		got, err := Time(text)
 		require.NoError(t, err)
 		assert.True(t, got.Equal(time.Date(2026, 1, 31, 15, 4, 0, 0, time.UTC)), "%s is %s", text, got)
@@ -197,7 +200,8 @@ func TestIDsOfURLs(t *testing.T) {
 		assert.Equal(t, "URL", all[0].Form)
 		assert.Equal(t, []snowflake.ID{want}, all[0].IDs, text)
 	}
-	for _, text := range []string{"https://x.com/about", "https://x.com/", "x.com/1541815603606036480", "https://www.instagram.com/p/zzzzzzzzzzz/",
+	for _, text := range []string{"https://x.com/about", "https://x.com/", "x.com/1541815603606036480",
+		"https://www.instagram.com/p/zzzzzzzzzzz/",
 		"https://www.instagram.com/p/BsOGulcndj/", "https://x.com/9223372036854775808", "https://%zz/5"} {
 		_, err := IDs([]string{text})
 		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)

@@ -84,7 +84,8 @@ func explore(scope string, ticks, faults int) error {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "lease.test")
-	if out, err := exec.Command("go", "test", "-c", "-o", program, "github.com/seed-5394e6b1/snowflake/lease").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-o", program,
+		"github.com/seed-5394e6b1/snowflake/lease").CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	tell := func(args ...string) (string, error) {

@@ -94,7 +94,8 @@ func TestCheckNamesWhatSetCannotMend(t *testing.T) {
 func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
 	shared, err := repository(t).shared()
 	require.NoError(t, err)
-	assert.Equal(t, "cli/holding cli/input cli/jsontime cli/shown cli/sqltext cli/strangers cli/texts idle vmclock", strings.ReplaceAll(strings.Join(shared, " "), root+"/internal/", ""),
+	assert.Equal(t, "cli/holding cli/input cli/jsontime cli/shown cli/sqltext cli/strangers cli/texts idle vmclock",
+		strings.ReplaceAll(strings.Join(shared, " "), root+"/internal/", ""),
 		"internal/lab/servertest is for tests, and internal/link for the root module alone")
 }
 
@@ -174,5 +175,6 @@ func TestWorkflowsTrustLittle(t *testing.T) {
 	assert.Regexp(t, `golang:[\d.]+@sha256:[0-9a-f]{64} AS build\n`, read(tree.dir+"/deploy/docker/Dockerfile"))
 	modules := regexp.MustCompile(`directories: \[(.*)\]\n`).FindStringSubmatch(read(tree.dir + "/.github/dependabot.yml"))
 	require.NotNil(t, modules)
-	assert.ElementsMatch(t, append([]string{"cmd/snowflaked"}, unpublished...), strings.Split(strings.ReplaceAll(modules[1], " /", "")[1:], ","))
+	assert.ElementsMatch(t, append([]string{"cmd/snowflaked"}, unpublished...),
+		strings.Split(strings.ReplaceAll(modules[1], " /", "")[1:], ","))
 }

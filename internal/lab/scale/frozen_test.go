@@ -64,7 +64,8 @@ func TestFrozenProcessIssuesAtEachRequest(t *testing.T) {
 		{window: 2 * time.Minute, every: 10 * time.Second, maxLeap: 24 * time.Hour, waiting: 77, trips: 3},
 		{window: 2 * time.Minute, every: 5 * time.Minute, maxLeap: 24 * time.Hour, waiting: 1000, trips: 3},
 	} {
-		t.Run(fmt.Sprintf("window=%v/every=%v/clock=%v/maxLeap=%v", test.window, test.every, test.hasClock, test.maxLeap), func(t *testing.T) {
+		name := fmt.Sprintf("window=%v/every=%v/clock=%v/maxLeap=%v", test.window, test.every, test.hasClock, test.maxLeap)
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, p := newServer(), new(platform)
 				s.now = p.Now
@@ -93,7 +94,8 @@ func TestFrozenProcessIssuesAtEachRequest(t *testing.T) {
 					time.Sleep(runs - time.Since(begun))
 					p.freeze(test.every - runs)
 				}
-				t.Logf("of 1,000 calls %d waited, %v at most, and %d failed; %d requests", waiting, longest.Round(100*time.Microsecond), failed, len(s.asked)-asked)
+				t.Logf("of 1,000 calls %d waited, %v at most, and %d failed; %d requests",
+					waiting, longest.Round(100*time.Microsecond), failed, len(s.asked)-asked)
 				if test.fails {
 					require.Greater(t, failed, requests/2)
 				} else {

@@ -131,7 +131,14 @@ func start(t *testing.T, s *server, workers int, name string) (leases []*lease.L
 	begun := time.Now()
 	for i := range leases {
 		wg.Go(func() {
-			o := &lease.Options{Layout: layout, Window: window, Count: workers, Owner: fmt.Sprint(name, "-", i), NewStore: true, Logger: slog.New(slog.DiscardHandler)}
+			o := &lease.Options{
+				Layout:   layout,
+				Window:   window,
+				Count:    workers,
+				Owner:    fmt.Sprint(name, "-", i),
+				NewStore: true,
+				Logger:   slog.New(slog.DiscardHandler),
+			}
 			if leases[i], errs[i] = lease.Acquire(t.Context(), s, o); errs[i] == nil {
 				_, errs[i] = snowflake.NewLeased(leases[i], nil)
 			}
@@ -179,8 +186,8 @@ func TestCrowdThatStartsAtOnceAsksItsStoreOnlyAFewTimes(t *testing.T) {
 				}
 				s.reads, s.read, s.puts = 0, 0, 0
 				leases, took := start(t, s, test.workers, test.after)
-				t.Logf("a process: %.1f reads, %.1f Puts, %d entries read; median %v, last %v", float64(s.reads)/float64(n), float64(s.puts)/float64(n),
-					s.read/n, took[n/2].Round(time.Millisecond), took[n-1].Round(time.Millisecond))
+				t.Logf("a process: %.1f reads, %.1f Puts, %d entries read; median %v, last %v", float64(s.reads)/float64(n),
+					float64(s.puts)/float64(n), s.read/n, took[n/2].Round(time.Millisecond), took[n-1].Round(time.Millisecond))
 				require.Less(t, s.reads, test.most*n)
 				require.Less(t, took[n-1], 2*window)
 				end(s, leases, false)

@@ -51,7 +51,12 @@ func PostgresStandby(t testing.TB, primary string, ready func(addr string) error
 	postgres := Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
 	dir, port := Dir(t, user), Port(t)
 	data := filepath.Join(dir, "data")
-	finish(t, Command{Path: backup, User: user, Dir: dir, Args: []string{"-D", data, "-d", "postgres://owner@" + primary, "-R", "-c", "fast", "--no-sync"}})
+	finish(t, Command{
+		Path: backup,
+		User: user,
+		Dir:  dir,
+		Args: []string{"-D", data, "-d", "postgres://owner@" + primary, "-R", "-c", "fast", "--no-sync"},
+	})
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	return addr, Start(t, Command{
 		Path: postgres, User: user, Dir: dir,
@@ -67,7 +72,8 @@ func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr 
 	install := Program(t, debian, "mariadb-install-db")
 	mariadbd := Program(t, debian, "mariadbd", "/usr/sbin/mariadbd")
 	dir, port := Dir(t, user), Port(t)
-	common := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--tmpdir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=8M"}
+	common := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--tmpdir=" + dir, "--skip-name-resolve",
+		"--innodb-log-file-size=8M"}
 	finish(t, Command{Path: install, User: user, Dir: dir, Args: append(common[:len(common):len(common)],
 		"--auth-root-authentication-method=normal")})
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))

@@ -83,7 +83,14 @@ func Main(m *testing.M, open Opener) int {
 // hold takes a worker ID and issues IDs until the lease has ended.
 func (k task) hold(store lease.Store) error {
 	ctx := context.Background()
-	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: fleetLayout(), Owner: k.Owner, Count: k.Count, Window: k.Window, MaxLeap: 24 * time.Hour, NewStore: true})
+	l, err := lease.Acquire(ctx, store, &lease.Options{
+		Layout:   fleetLayout(),
+		Owner:    k.Owner,
+		Count:    k.Count,
+		Window:   k.Window,
+		MaxLeap:  24 * time.Hour,
+		NewStore: true,
+	})
 	if err != nil {
 		return err
 	}

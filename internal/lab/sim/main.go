@@ -42,7 +42,8 @@ func main() {
 	flag.BoolVar(&s.Trace, "v", false, "print all that happens")
 	flag.StringVar(&s.Mutant, "mutant", "", "the deliberate defect to switch on")
 	flag.BoolVar(&s.Leases, "leases", false, "run only the fleets that the model of the leases describes, with less load")
-	flag.BoolVar(&s.Troubles, "troubles", false, "run fleets with more troubles and without other faults, and print how long each kind took")
+	flag.BoolVar(&s.Troubles, "troubles", false,
+		"run fleets with more troubles and without other faults, and print how long each kind took")
 	list := flag.Bool("mutants", false, "list the deliberate defects")
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) {
@@ -219,7 +220,8 @@ func worst(reports []fleet.Report) string {
 	fmt.Fprintln(&b, "the worst, with windows of 3 s, until all issue, a newcomer has a worker ID, the watermark is less than two windows behind:")
 	for _, l := range fleet.Bounds {
 		t := all[l.Trouble]
-		fmt.Fprintf(&b, "%-38s %6.1f s %6.1f s %6.1f s in %d runs\n", l.Trouble, t.Issue.Seconds(), t.Start.Seconds(), t.Watermark.Seconds(), t.Runs)
+		fmt.Fprintf(&b, "%-38s %6.1f s %6.1f s %6.1f s in %d runs\n", l.Trouble, t.Issue.Seconds(), t.Start.Seconds(),
+			t.Watermark.Seconds(), t.Runs)
 	}
 	return b.String()
 }

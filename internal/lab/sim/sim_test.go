@@ -114,7 +114,8 @@ func TestSimulatorFindsDefects(t *testing.T) {
 	each(defects, func(d defect) {
 		var out bytes.Buffer
 		begun := time.Now()
-		reports, err := run(program, 1, fleet.Settings{To: d.seeds, Mutant: d.mutant, Leases: d.leases, Troubles: d.troubles, Brief: true}, &out)
+		reports, err := run(program, 1, fleet.Settings{To: d.seeds, Mutant: d.mutant, Leases: d.leases,
+			Troubles: d.troubles, Brief: true}, &out)
 		if !assert.NoErrorf(t, err, "%s: %s", d.mutant, out.String()) || !assert.Len(t, reports, 1) {
 			return
 		}

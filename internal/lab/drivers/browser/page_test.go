@@ -95,7 +95,13 @@ func TestServerThatIsDownOrHasTokensIsExplained(t *testing.T) {
 }
 
 func TestLayoutsAreChosen(t *testing.T) {
-	layout := snowflake.Layout{Epoch: snowflake.DefaultLayout().Epoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 1, SequenceBits: 21}
+	layout := snowflake.Layout{
+		Epoch:        snowflake.DefaultLayout().Epoch,
+		Unit:         time.Millisecond,
+		TimeBits:     41,
+		WorkerBits:   1,
+		SequenceBits: 21,
+	}
 	id, err := layout.Encode(snowflake.Parts{Time: noon.Add(-time.Hour), Worker: 1, Sequence: 3})
 	require.NoError(t, err)
 	p := open(t, serveLayout(t, layout), "id="+id.String())
@@ -221,7 +227,15 @@ func TestDesigner(t *testing.T) {
 	p.shows("#facts", "which is past: no more IDs can be issued")
 	p.set("#start", "jssafe")
 	p.shows("#facts", "within 2^53 yes; 52 bits")
-	for field, value := range map[string]string{"timeBits": "38", "clockSeqBits": "1", "datacenterBits": "2", "workerBits": "6", "sequenceBits": "9", "unit": "10ms", "epoch": "2020-02-29"} {
+	for field, value := range map[string]string{
+		"timeBits":       "38",
+		"clockSeqBits":   "1",
+		"datacenterBits": "2",
+		"workerBits":     "6",
+		"sequenceBits":   "9",
+		"unit":           "10ms",
+		"epoch":          "2020-02-29",
+	} {
 		p.set("#"+field, value)
 	}
 	p.click("#workerLast")
@@ -266,7 +280,11 @@ func TestButtonsCopyTheirTexts(t *testing.T) {
 	p := open(t, serve(t), "id="+example.String())
 	p.shows("#one-title", example.String())
 	p.eval(`Object.defineProperty(navigator, "clipboard", { configurable: true, value: { writeText: async (text) => { window.copied = text; } } }); 0`, nil)
-	for button, want := range map[string]string{`[aria-label="Copy base 32"]`: example.Base32(), `#link`: p.url, `[data-copy="with-curl"]`: "curl"} {
+	for button, want := range map[string]string{
+		`[aria-label="Copy base 32"]`: example.Base32(),
+		`#link`:                       p.url,
+		`[data-copy="with-curl"]`:     "curl",
+	} {
 		p.click(button)
 		p.shows(button, "Copied")
 		p.waitFor(fmt.Sprintf(`window.copied.startsWith(%q)`, want))

@@ -55,7 +55,8 @@ var points = []string{
 	"reader after publish", "reader before INSERT", "reader after INSERT", "reader before COMMIT", "reader after COMMIT",
 }
 
-var raisePoints = []string{"reader before turn", "reader after turn", "reader before mark", "reader after mark", "reader before holders", "reader after holders"}
+var raisePoints = []string{"reader before turn", "reader after turn", "reader before mark", "reader after mark",
+	"reader before holders", "reader after holders"}
 
 type run struct {
 	dialect     string
@@ -148,7 +149,8 @@ func (r run) trial(t *testing.T) result {
 	db.exec(t, `CREATE TABLE delivered (id BIGINT PRIMARY KEY)`)
 	db.exec(t, `CREATE TABLE cursors (name VARCHAR(10) PRIMARY KEY, id BIGINT NOT NULL)`)
 	db.exec(t, `INSERT INTO cursors VALUES ('next', 0), ('read', 0)`)
-	env := []string{"FOLLOW_DRIVER=" + db.driver, "FOLLOW_DSN=" + db.dsn, fmt.Sprint("FOLLOW_FENCE=", r.fence), fmt.Sprint("FOLLOW_HOLD=", r.hold)}
+	env := []string{"FOLLOW_DRIVER=" + db.driver, "FOLLOW_DSN=" + db.dsn, fmt.Sprint("FOLLOW_FENCE=", r.fence),
+		fmt.Sprint("FOLLOW_HOLD=", r.hold)}
 	ctx, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup
 	defer background.Wait()
@@ -263,7 +265,12 @@ func (r run) trial(t *testing.T) result {
 	require.True(t, slices.IsSorted(read), "rows were read in another order")
 	require.Len(t, slices.Compact(slices.Clone(read)), len(read), "rows were read twice")
 	got.rows = len(there)
-	for name, has := range map[string][]snowflake.ID{"next": delivered, "read": read, "id > last": naive["id > last"].sent, "reread": naive["reread"].sent} {
+	for name, has := range map[string][]snowflake.ID{
+		"next":      delivered,
+		"read":      read,
+		"id > last": naive["id > last"].sent,
+		"reread":    naive["reread"].sent,
+	} {
 		missed := map[snowflake.ID]bool{}
 		for _, id := range there {
 			missed[id] = true
@@ -285,7 +292,8 @@ func (r run) trial(t *testing.T) result {
 // pause stops a child that waits at a point, and lets it go on.
 func pause(c *servertest.Child, point string, ended *atomic.Bool) {
 	most := []time.Duration{0, trialWindow / 10, trialWindow, 10 * trialWindow}[rand.N(4)]
-	if (point == "writer after check" || point == "writer before COMMIT" || point == "writer after PREPARE" || strings.HasPrefix(point, "reader")) && rand.N(8) > 0 {
+	if (point == "writer after check" || point == "writer before COMMIT" || point == "writer after PREPARE" ||
+		strings.HasPrefix(point, "reader")) && rand.N(8) > 0 {
 		// The reader waits for the writer: if it waited most of the time, it would miss nothing.
 		most = min(most, trialWindow/10)
 	}
@@ -345,7 +353,8 @@ func check(err error) {
 
 // child is a process of the trial.
 func child(kind string) {
-	c := &agent{kind: "reader", fence: os.Getenv("FOLLOW_FENCE") == "true", hold: os.Getenv("FOLLOW_HOLD") == "true", dialect: follow.PostgreSQL, going: make(chan struct{})}
+	c := &agent{kind: "reader", fence: os.Getenv("FOLLOW_FENCE") == "true", hold: os.Getenv("FOLLOW_HOLD") == "true",
+		dialect: follow.PostgreSQL, going: make(chan struct{})}
 	if kind == "writer" {
 		c.kind = kind
 	}
@@ -438,7 +447,8 @@ func (c *agent) write() {
 		}
 		c.at("before Hold")
 		var err error
-		o := &sql.TxOptions{Isolation: []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}[n%4]}
+		o := &sql.TxOptions{Isolation: []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted,
+			sql.LevelRepeatableRead, sql.LevelSerializable}[n%4]}
 		switch {
 		case c.n >= 6:
 			err = c.insertPrepared(l, g, n)

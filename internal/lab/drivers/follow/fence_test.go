@@ -220,7 +220,8 @@ func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 	o := fast()
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	r := follow.NewReader(p.store, db.DB, f, 0, o)
-	require.ErrorContains(t, untilLogged(t, r.Next, &log, fmt.Sprintf("raising the fence\" fence=outbox_fence processes=%d", pid)), "another reader")
+	require.ErrorContains(t, untilLogged(t, r.Next, &log,
+		fmt.Sprintf("raising the fence\" fence=outbox_fence processes=%d", pid)), "another reader")
 	require.Zero(t, mark())
 	require.Zero(t, db.mark(t))
 	require.NoError(t, turn.Rollback())
@@ -293,7 +294,8 @@ func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	db.exec(t, `CREATE ROLE `+role+` LOGIN`)
 	db.exec(t, `GRANT USAGE ON SCHEMA `+schema+` TO `+role)
 	db.exec(t, `GRANT SELECT, INSERT, UPDATE ON outbox TO `+role)
-	other := servertest.Open(t, "pgx", strings.Replace(strings.Replace(postgres(t), "owner@", role+"@", 1), "sslmode", "search_path=pg_temp&sslmode", 1))
+	other := servertest.Open(t, "pgx", strings.Replace(strings.Replace(postgres(t), "owner@", role+"@", 1), "sslmode",
+		"search_path=pg_temp&sslmode", 1))
 	in := func(id snowflake.ID) string { return strings.Replace(insert(id), "outbox", schema+".outbox", 1) }
 
 	old, id := p.id(t), p.id(t)
@@ -387,7 +389,10 @@ func TestTriggerFencesPartitions(t *testing.T) {
 	old, id := p.id(t), p.id(t)
 	db.exec(t, fmt.Sprintf(`INSERT INTO parts VALUES (%d, 1)`, id))
 	db.set(t, id)
-	for _, late := range []string{`INSERT INTO parts VALUES (%d, 1)`, `INSERT INTO parts2 VALUES (%d, 2)`, `UPDATE parts SET id = %d`, `UPDATE parts SET region = 2 WHERE id > %d`} {
+	for _, late := range []string{
+		`INSERT INTO parts VALUES (%d, 1)`, `INSERT INTO parts2 VALUES (%d, 2)`, `UPDATE parts SET id = %d`,
+		`UPDATE parts SET region = 2 WHERE id > %d`,
+	} {
 		_, err := db.Exec(fmt.Sprintf(late, old))
 		require.ErrorContains(t, err, "SNF01", late)
 	}
@@ -525,7 +530,10 @@ func testRights(t *testing.T, db database, schema string, open func(role string,
 }
 
 func TestNewFenceRefusesNames(t *testing.T) {
-	for _, name := range []string{"", "a b", "1a", `a"`, "a.b.c", strings.Repeat("a", 51), strings.Repeat("a", 51) + ".a", strings.Repeat("a", 64)} {
+	for _, name := range []string{
+		"", "a b", "1a", `a"`, "a.b.c", strings.Repeat("a", 51), strings.Repeat("a", 51) + ".a",
+		strings.Repeat("a", 64),
+	} {
 		_, err := follow.NewFence(follow.PostgreSQL, name)
 		require.ErrorIs(t, err, follow.ErrInvalid, name)
 	}

@@ -85,7 +85,8 @@ var dialects = map[string]func(t testing.TB) database{
 		return create(t, follow.MySQL, "mysql", mariaDB(t), "CREATE DATABASE "+name, mariaDB(t)+name)
 	},
 	"SQLite": func(t testing.TB) database {
-		dsn := "file:" + filepath.Join(servertest.Dir(t, ""), "db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_txlock=immediate"
+		dsn := "file:" + filepath.Join(servertest.Dir(t, ""),
+			"db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_txlock=immediate"
 		return database{servertest.Open(t, "sqlite", dsn), follow.SQLite, "sqlite", dsn}
 	},
 }
@@ -162,7 +163,12 @@ func leased(t testing.TB) process {
 
 func join(t testing.TB, store lease.Store) process {
 	t.Helper()
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Window: time.Second, FloorEvery: 20 * time.Millisecond, Logger: quiet})
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{
+		NewStore:   true,
+		Window:     time.Second,
+		FloorEvery: 20 * time.Millisecond,
+		Logger:     quiet,
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Release(context.Background()) })
 	g, err := snowflake.NewLeased(l, nil)

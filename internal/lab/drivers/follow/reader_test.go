@@ -494,7 +494,12 @@ func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	t.Parallel()
 	db := dialects["SQLite"](t)
 	f, store := prepare(t, db), lease.File(t.TempDir())
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "slow", NewStore: true, Window: 200 * time.Millisecond, Logger: quiet})
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{
+		Owner:    "slow",
+		NewStore: true,
+		Window:   200 * time.Millisecond,
+		Logger:   quiet,
+	})
 	require.NoError(t, err)
 	defer l.Release(context.Background())
 	g, err := snowflake.NewLeased(l, nil)

@@ -108,7 +108,8 @@ func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	starts := map[string]func(t *testing.T) (primary database, server *servertest.Process){
 		"PostgreSQL": func(t *testing.T) (database, *servertest.Process) {
 			dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-			addr, p := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() }, "-c", "max_connections=200")
+			addr, p := servertest.Postgres(t, "",
+				func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() }, "-c", "max_connections=200")
 			return database{servertest.Open(t, "pgx", dsn(addr)), follow.PostgreSQL, "pgx", dsn(addr)}, p
 		},
 		"MariaDB": func(t *testing.T) (database, *servertest.Process) {

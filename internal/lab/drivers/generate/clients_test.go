@@ -70,7 +70,8 @@ func (s *seen) unique(t testing.TB, f function) int {
 func (f function) increase(t testing.TB, ids []snowflake.ID, last snowflake.ID, since time.Time) snowflake.ID {
 	for _, id := range ids {
 		at := f.Layout.Decode(id).Time
-		assert.True(t, f.path != f.Schema || !at.Add(f.Layout.Unit).Before(since) && !at.After(time.Now().Add(10*time.Second)), "%d is of %v, drawn after %v", id, at, since)
+		assert.True(t, f.path != f.Schema || !at.Add(f.Layout.Unit).Before(since) &&
+			!at.After(time.Now().Add(10*time.Second)), "%d is of %v, drawn after %v", id, at, since)
 		assert.Greater(t, id, last)
 		last = id
 	}
@@ -174,12 +175,24 @@ func (f function) sessions(t testing.TB) func(context.Context) (*sql.Tx, func(),
 }
 
 // rareIDs has 16 IDs a millisecond, so that many calls open a tick.
-var rareIDs = snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 4}
+var rareIDs = snowflake.Layout{
+	Epoch:        snowflake.DefaultEpoch,
+	Unit:         time.Millisecond,
+	TimeBits:     41,
+	ClockSeqBits: 3,
+	WorkerBits:   7,
+	SequenceBits: 4,
+}
 
 func during() time.Duration { return depth.Of(3*time.Second, 20*time.Second) }
 
 func TestClientsThatAreCanceled(t *testing.T) {
-	for name, l := range map[string]snowflake.Layout{"default": snowflake.DefaultLayout(), "rare": rareIDs, "sonyflake": layouts.Sonyflake(), "jssafe": snowflake.JSSafeLayout()} {
+	for name, l := range map[string]snowflake.Layout{
+		"default":   snowflake.DefaultLayout(),
+		"rare":      rareIDs,
+		"sonyflake": layouts.Sonyflake(),
+		"jssafe":    snowflake.JSSafeLayout(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := install(t, shared(t), l)

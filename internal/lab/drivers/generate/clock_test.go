@@ -80,7 +80,14 @@ func TestClockBeforeTheEpoch(t *testing.T) {
 // reads.
 func TestTimeThatRunsOut(t *testing.T) {
 	t.Parallel()
-	small := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 33, ClockSeqBits: 2, WorkerBits: 8, SequenceBits: 4}
+	small := snowflake.Layout{
+		Epoch:        snowflake.DefaultEpoch,
+		Unit:         time.Millisecond,
+		TimeBits:     33,
+		ClockSeqBits: 2,
+		WorkerBits:   8,
+		SequenceBits: 4,
+	}
 	for _, l := range []snowflake.Layout{snowflake.DefaultLayout(), small} {
 		f := install(t, shared(t), l).withClock(t)
 		f.fixed(t, l.Expires().Add(-time.Microsecond))

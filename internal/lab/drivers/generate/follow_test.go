@@ -46,7 +46,13 @@ func installFollowed(t testing.TB) followed {
 	f.run(t)
 	f.useClock(t)
 	f.exec(t, fmt.Sprintf(`CREATE TABLE %s.outbox (id bigint PRIMARY KEY DEFAULT %[1]s.snowflake_id(), writer int)`, f.Schema))
-	f.lease, err = lease.Acquire(t.Context(), f.store, &lease.Options{NewStore: true, Count: f.Worker, Window: 5 * time.Second, FloorEvery: 20 * time.Millisecond, Logger: quiet})
+	f.lease, err = lease.Acquire(t.Context(), f.store, &lease.Options{
+		NewStore:   true,
+		Count:      f.Worker,
+		Window:     5 * time.Second,
+		FloorEvery: 20 * time.Millisecond,
+		Logger:     quiet,
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.lease.Release(context.Background()) })
 	f.gen, err = snowflake.NewLeased(f.lease, nil)
@@ -57,7 +63,11 @@ func installFollowed(t testing.TB) followed {
 const insertRow = `INSERT INTO outbox (writer) VALUES (1) RETURNING id`
 
 func (f followed) reader() *follow.Reader {
-	return follow.NewReader(f.store, f.DB, f.fence, 0, &follow.Options{Every: 10 * time.Millisecond, Table: f.Schema + ".outbox", Logger: quiet})
+	return follow.NewReader(f.store, f.DB, f.fence, 0, &follow.Options{
+		Every:  10 * time.Millisecond,
+		Table:  f.Schema + ".outbox",
+		Logger: quiet,
+	})
 }
 
 // read reads the rows of the next span.

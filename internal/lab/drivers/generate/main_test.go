@@ -66,7 +66,8 @@ func install(t testing.TB, s server, l snowflake.Layout) function {
 	require.NoError(t, err)
 	s.database = schema
 	f := function{servertest.Open(t, "pgx", s.url("owner", schema)),
-		sqltext.Generator{Layout: l, Worker: min(5, 1<<l.WorkerBits-1), Datacenter: 1<<l.DatacenterBits - 1, Schema: schema, Prefix: "snowflake_"}, s, schema}
+		sqltext.Generator{Layout: l, Worker: min(5, 1<<l.WorkerBits-1), Datacenter: 1<<l.DatacenterBits - 1, Schema: schema,
+			Prefix: "snowflake_"}, s, schema}
 	f.exec(t, `CREATE SCHEMA `+schema)
 	f.run(t)
 	f.run(t)
@@ -208,8 +209,22 @@ func (f function) locks(t testing.TB) (n int) {
 // is refused.
 func TestEveryLayout(t *testing.T) {
 	t.Parallel()
-	nanos := layouts.Known{Name: "100 ns", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch - 1500, Unit: 100, TimeBits: 41, WorkerBits: 5, SequenceBits: 3}}
-	one := layouts.Known{Name: "one ID a tick", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: 7 * time.Millisecond, TimeBits: 40, ClockSeqBits: 2, DatacenterBits: 2, WorkerBits: 8, WorkerLast: true}}
+	nanos := layouts.Known{
+		Name:   "100 ns",
+		Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch - 1500, Unit: 100, TimeBits: 41, WorkerBits: 5, SequenceBits: 3},
+	}
+	one := layouts.Known{
+		Name: "one ID a tick",
+		Layout: snowflake.Layout{
+			Epoch:          snowflake.DefaultEpoch,
+			Unit:           7 * time.Millisecond,
+			TimeBits:       40,
+			ClockSeqBits:   2,
+			DatacenterBits: 2,
+			WorkerBits:     8,
+			WorkerLast:     true,
+		},
+	}
 	for _, k := range append(layouts.All(), nanos, one) {
 		t.Run(k.Name, func(t *testing.T) {
 			l := k.Layout

@@ -89,7 +89,8 @@ func open(t *testing.T) *gorm.DB {
 	require.NoError(t, err)
 	conn.SetMaxOpenConns(1) // each connection has a database of its own
 	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, db.AutoMigrate(&Coat{}, &Scarf{}, &Note{}, &Tagged[int]{}, &Tagged[int64]{}, &Tagged[uint]{}, &Tagged[uint64]{}, &Tagged[string]{},
+	require.NoError(t, db.AutoMigrate(&Coat{}, &Scarf{}, &Note{}, &Tagged[int]{}, &Tagged[int64]{}, &Tagged[uint]{},
+		&Tagged[uint64]{}, &Tagged[string]{},
 		&Tagged[Number]{}, &Tagged[Code]{}, &Tagged[snowflake.ID]{}, &Tagged[*int64]{}, &Tagged[*string]{}, &Tagged[*snowflake.ID]{},
 		&Tagged[int32]{}, &Tagged[uint8]{}, &Tagged[float64]{}, &Tagged[bool]{}, &Tagged[[]byte]{}, &Pointed{}, &Second{}, &Untagged{}, &Member{}, &Part{}))
 	gen, err := snowflake.New(1, nil)

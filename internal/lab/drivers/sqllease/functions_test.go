@@ -106,7 +106,8 @@ func holdCheck(t *testing.T, db *sql.DB, insert string) {
 // goes on.
 func unsigned(t *testing.T, db *sql.DB) {
 	must(t, db, script(t, sqltext.MySQL, snowflake.DefaultLayout(), "u_")...)
-	must(t, db, `CREATE TABLE u (id BIGINT UNSIGNED PRIMARY KEY)`, `INSERT INTO u VALUES (9223372036854775808), (18446744073709551615), (54901761638412289)`)
+	must(t, db, `CREATE TABLE u (id BIGINT UNSIGNED PRIMARY KEY)`,
+		`INSERT INTO u VALUES (9223372036854775808), (18446744073709551615), (54901761638412289)`)
 	rows := servertest.Must(db.Query(`SELECT u_valid(id), CAST(u_time(id) AS CHAR), u_worker(id), u_sequence(id) FROM u ORDER BY id`))(t)
 	defer rows.Close()
 	var got []string
@@ -129,7 +130,11 @@ func collation(t *testing.T, db *sql.DB) {
 	g := servertest.Must(snowflake.New(3, nil))(t)
 	ids := make([]snowflake.ID, 10_000)
 	servertest.Must(g.Fill(t.Context(), ids))(t)
-	for name, write := range map[string]func(snowflake.ID) string{"base32": snowflake.ID.Base32, "base58": snowflake.ID.Base58, "base62": snowflake.ID.Base62} {
+	for name, write := range map[string]func(snowflake.ID) string{
+		"base32": snowflake.ID.Base32,
+		"base58": snowflake.ID.Base58,
+		"base62": snowflake.ID.Base62,
+	} {
 		for column, kept := range map[string]bool{"VARCHAR(13)": name == "base32", strings.Replace(named, "11", "13", 1): true} {
 			must(t, db, `CREATE OR REPLACE TABLE words (id `+column+` PRIMARY KEY)`)
 			var values []string

@@ -116,7 +116,8 @@ func startPostgres(t testing.TB) *server {
 	s := &server{dialect: sqllease.PostgreSQL}
 	s.addr, s.Process = servertest.Postgres(t, password, answers(s.dialect), "-c", "max_connections=1000")
 	driver, source := ownersDSN(s.dialect, s.addr, "postgres")
-	must(t, servertest.Open(t, driver, source), `CREATE ROLE app CREATEDB LOGIN PASSWORD 'se''cret'`, `CREATE ROLE reader LOGIN PASSWORD 'reader'`,
+	must(t, servertest.Open(t, driver, source), `CREATE ROLE app CREATEDB LOGIN PASSWORD 'se''cret'`,
+		`CREATE ROLE reader LOGIN PASSWORD 'reader'`,
 		// ICU does not sort in the order of bytes.
 		`CREATE DATABASE app OWNER app ENCODING UTF8 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' TEMPLATE template0`)
 	return s
@@ -128,7 +129,8 @@ func startMariaDB(t testing.TB) *server {
 	s.addr, s.Process = servertest.MariaDB(t, answers(s.dialect), "--max-connections=1000", "--max-connect-errors=1000000",
 		"--connect-timeout=600", "--net-read-timeout=600", "--net-write-timeout=600") // on a busy machine
 	driver, source := ownersDSN(s.dialect, s.addr, "")
-	must(t, servertest.Open(t, driver, source), `CREATE DATABASE app`, `CREATE USER app IDENTIFIED BY 'se\'cret'`, `GRANT ALL ON app.* TO app`,
+	must(t, servertest.Open(t, driver, source), `CREATE DATABASE app`, `CREATE USER app IDENTIFIED BY 'se\'cret'`,
+		`GRANT ALL ON app.* TO app`,
 		`CREATE USER reader IDENTIFIED BY 'reader'`)
 	return s
 }
@@ -181,7 +183,10 @@ func (s *server) fits(t *testing.T) {
 	t.Run("TroublesThatPass", func(t *testing.T) { troubles(t, s) })
 	t.Run("IdleConnectionsThatAreHalfOpenAreDropped", func(t *testing.T) { halfOpen(t, s) })
 	servertest.Run(t, s.fleet())
-	for name, test := range map[string]func(*testing.T, *server){"RefusedUsers": refusedUsers, "LockIsNoConflictWhateverItsLimit": lockLimits} {
+	for name, test := range map[string]func(*testing.T, *server){
+		"RefusedUsers":                     refusedUsers,
+		"LockIsNoConflictWhateverItsLimit": lockLimits,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, s)
@@ -372,7 +377,8 @@ func refusedUsers(t *testing.T, s *server) {
 	// Since PostgreSQL 15 nobody else may create tables in the schema public.
 	refused("reader", "reader", newTable(), denied)
 	if s.dialect == sqllease.PostgreSQL {
-		refused("reader", "reader", newTable(), "this user can neither read the table nor create it: let the owner of the database run: CREATE TABLE IF NOT EXISTS")
+		refused("reader", "reader", newTable(),
+			"this user can neither read the table nor create it: let the owner of the database run: CREATE TABLE IF NOT EXISTS")
 	}
 	for _, rights := range []string{"SELECT", "SELECT, INSERT"} {
 		// If a user may take a worker ID but not renew it, it takes none.
@@ -457,7 +463,8 @@ func troubles(t *testing.T, s *server) {
 			return func(*testing.T) { owner("SET GLOBAL read_only = 0") }
 		}}
 	}
-	servertest.Troubles(t, s.fleet(), host.Addr(), append(servertest.Moves(host), servertest.HalfOpen(host), servertest.NameIsUnknown(host), refuses)...)
+	servertest.Troubles(t, s.fleet(), host.Addr(),
+		append(servertest.Moves(host), servertest.HalfOpen(host), servertest.NameIsUnknown(host), refuses)...)
 }
 
 // halfOpen: if nothing arrives on open connections any more, while new ones work, the first call
@@ -604,7 +611,10 @@ func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 // journal.
 func TestSQLiteServesManyClientsAtOnce(t *testing.T) {
 	t.Parallel()
-	for journal, pragmas := range map[string]string{"WAL": "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)", "Rollback": "?_pragma=synchronous(EXTRA)"} {
+	for journal, pragmas := range map[string]string{
+		"WAL":      "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)",
+		"Rollback": "?_pragma=synchronous(EXTRA)",
+	} {
 		t.Run(journal, func(t *testing.T) {
 			dsn := "file:" + filepath.Join(t.TempDir(), "leases.db") + pragmas
 			servertest.Crowd(t, &servertest.Server{Open: func(string, string) (lease.Store, func() error, error) {

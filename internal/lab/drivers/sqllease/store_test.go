@@ -303,13 +303,16 @@ func TestDatabaseOfOneConnectionIsRefused(t *testing.T) {
 		assert.ErrorIs(t, err, lease.ErrInvalidOptions, dsn)
 		nodes := servertest.Must(sqllease.NewNodes(db, sqllease.SQLite, nil))(t)
 		assert.ErrorIs(t, nodes.Create(t.Context()), lease.ErrInvalidOptions, dsn)
-		_, err = servertest.Must(sqllease.New(db, sqllease.SQLite, &sqllease.Options{Table: "temp.leases"}))(t).Put(t.Context(), "a", "", nil)
+		_, err = servertest.Must(sqllease.New(db, sqllease.SQLite,
+			&sqllease.Options{Table: "temp.leases"}))(t).Put(t.Context(), "a", "", nil)
 		assert.ErrorIs(t, err, lease.ErrInvalidOptions, dsn)
 
 		db.SetMaxOpenConns(1)
 		put(t, servertest.Must(sqllease.New(db, sqllease.SQLite, nil))(t), "a", "", "value")
 	}
-	for _, dsn := range []string{"file:shared?mode=memory&cache=shared", "file:/shared.db?vfs=memdb", "file:" + t.TempDir() + "/leases.db"} {
+	for _, dsn := range []string{
+		"file:shared?mode=memory&cache=shared", "file:/shared.db?vfs=memdb", "file:" + t.TempDir() + "/leases.db",
+	} {
 		s := servertest.Must(sqllease.New(servertest.Open(t, "sqlite", dsn), sqllease.SQLite, nil))(t)
 		put(t, s, "a", "", "value")
 		assert.NotEmpty(t, servertest.Must(s.Get(t.Context(), "a"))(t).Version, dsn)

@@ -68,7 +68,8 @@ var compiled = sync.OnceValue(func() *relation { return compile(Model) })
 // compile returns the steps of a model. It panics if the model is not in the language that it
 // knows, as lease.smt2 is.
 func compile(text string) *relation {
-	c := compiler{relation: relation{functions: map[string]*function{}, steps: map[string]step{}}, defs: map[string]*Term{}, constructors: map[string]int64{}}
+	c := compiler{relation: relation{functions: map[string]*function{}, steps: map[string]step{}}, defs: map[string]*Term{},
+		constructors: map[string]int64{}}
 	name, inSteps := "", false
 	for _, t := range Parse(text) {
 		switch {

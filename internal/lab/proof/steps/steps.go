@@ -482,7 +482,14 @@ func (r *Run) Entry(worker int) int { return int(r.is(r.fn.Cur, int64(worker))) 
 // Save returns what the model says of a save that never changes, but for its bounds.
 func (r *Run) Save(save int) Save {
 	s := int64(save)
-	return Save{By: int(r.is(r.fn.By, s)), Old: int(r.is(r.fn.Old, s)), Kind: Kind(r.is(r.fn.Kind, s)), Seq: int(r.is(r.fn.Seq, s)), From: r.is(r.fn.From, s), Name: r.is(r.fn.Name, s)}
+	return Save{
+		By:   int(r.is(r.fn.By, s)),
+		Old:  int(r.is(r.fn.Old, s)),
+		Kind: Kind(r.is(r.fn.Kind, s)),
+		Seq:  int(r.is(r.fn.Seq, s)),
+		From: r.is(r.fn.From, s),
+		Name: r.is(r.fn.Name, s),
+	}
 }
 
 // Bound returns a bound in a save.

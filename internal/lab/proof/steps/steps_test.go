@@ -71,7 +71,14 @@ func (w *walk) act(t *testing.T) error {
 	switch {
 	case k < 5:
 		old := pick(w, []int{is.Record, is.Record, w.run.Entry(is.Worker), 0, s})
-		save := Save{By: h, Old: old, Kind: Kind(w.IntN(4)), Seq: w.IntN(clockSeqs), From: w.near(w.now - int64(w.IntN(40))), Name: w.run.Epoch(is.Worker)}
+		save := Save{
+			By:   h,
+			Old:  old,
+			Kind: Kind(w.IntN(4)),
+			Seq:  w.IntN(clockSeqs),
+			From: w.near(w.now - int64(w.IntN(40))),
+			Name: w.run.Epoch(is.Worker),
+		}
 		if is.Record == 0 {
 			save.Kind = Take
 		} else if w.IntN(4) > 0 {

@@ -39,7 +39,8 @@ func (t *Term) first() string {
 
 // Head reports whether t is a list that begins with these words.
 func (t *Term) Head(words ...string) bool {
-	return len(t.Parts) >= len(words) && !slices.ContainsFunc(words, func(w string) bool { return t.Parts[slices.Index(words, w)].Word != w })
+	return len(t.Parts) >= len(words) && !slices.ContainsFunc(words,
+		func(w string) bool { return t.Parts[slices.Index(words, w)].Word != w })
 }
 
 var token = regexp.MustCompile(`;[^\n]*|"[^"]*"|[()]|[^\s()";]+`)

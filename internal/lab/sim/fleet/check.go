@@ -44,7 +44,8 @@ func (p *process) check(o outcome) {
 	p.checkError(o)
 	p.got += uint64(len(o.ids))
 	if o.after.Issued != p.got || o.isLone() && o.after.Waited-o.before.Waited > o.whole {
-		p.w.fail("statistics", "%v issued %d IDs, and says %d; %v waited for %v", p, p.got, o.after.Issued, o, o.after.Waited-o.before.Waited)
+		p.w.fail("statistics", "%v issued %d IDs, and says %d; %v waited for %v", p, p.got, o.after.Issued, o,
+			o.after.Waited-o.before.Waited)
 	}
 	count := p.w.count
 	count("IDs", uint64(len(o.ids)))
@@ -123,7 +124,8 @@ func (p *process) checkBound(parts snowflake.Parts) {
 		return // the other one may have released it
 	}
 	if parts.ClockSeq >= len(r.Bounds) || !parts.Time.Before(r.Bounds[parts.ClockSeq]) {
-		p.w.fail("bound", "%v stamped %s with clock sequence %d, but recorded is %v", p, parts.Time.Format(timeFormat), parts.ClockSeq, r.Bounds)
+		p.w.fail("bound", "%v stamped %s with clock sequence %d, but recorded is %v", p, parts.Time.Format(timeFormat),
+			parts.ClockSeq, r.Bounds)
 	}
 }
 
@@ -142,7 +144,8 @@ func (p *process) checkWindow() {
 	tick := w.startOf(last)
 	w.mu.Unlock()
 	if stamped && !w.isCommon(worker, seq, tick) && !from.After(tick) {
-		w.fail("window", "%v has a window from %s with clock sequence %d, which was stamped at %s", p, from.Format(timeFormat), seq, tick.Format(timeFormat))
+		w.fail("window", "%v has a window from %s with clock sequence %d, which was stamped at %s", p,
+			from.Format(timeFormat), seq, tick.Format(timeFormat))
 	}
 }
 
@@ -240,7 +243,9 @@ func (p *process) checkWaits(o outcome) {
 // checkError: an error is promised for the call, and has a reason.
 func (p *process) checkError(o outcome) {
 	known := o.err == nil || isContextError(o.err)
-	for _, promised := range []error{snowflake.ErrLeaseExpired, snowflake.ErrTimeExhausted, snowflake.ErrBeforeEpoch, snowflake.ErrClockBackward} {
+	for _, promised := range []error{
+		snowflake.ErrLeaseExpired, snowflake.ErrTimeExhausted, snowflake.ErrBeforeEpoch, snowflake.ErrClockBackward,
+	} {
 		known = known || errors.Is(o.err, promised)
 	}
 	switch end := o.hi.Add(p.Borrow + p.w.Layout.Unit + 100*ms); {
@@ -309,8 +314,10 @@ func (s *store) checkSave(p *process, old, r *record) {
 		w.mu.Lock()
 		last, stamped := w.last[[2]int{r.Worker, seq}]
 		w.mu.Unlock()
-		if is, tick := boundOf(r, seq), w.startOf(last); is.Before(bound) && stamped && !is.After(tick) && !w.isCommon(r.Worker, seq, tick) {
-			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is %v", p, r.Worker, seq, bound, is, tick)
+		is, tick := boundOf(r, seq), w.startOf(last)
+		if is.Before(bound) && stamped && !is.After(tick) && !w.isCommon(r.Worker, seq, tick) {
+			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is %v", p,
+				r.Worker, seq, bound, is, tick)
 		}
 	}
 	if r.Forgotten.After(old.Forgotten) && !s.wiped.Load() { // what is gone is forgotten

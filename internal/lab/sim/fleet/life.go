@@ -112,7 +112,8 @@ func (p *process) checkGrant(o outcome) {
 	case n > p.replacements && p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(g.From):
 		w.fail("window", "%v: worker %d was granted before %v", p, g.Worker, g.From)
 	}
-	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) && !p.hostWasCloned() && !w.LocalCopy && !w.isWiped() {
+	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) &&
+		!p.hostWasCloned() && !w.LocalCopy && !w.isWiped() {
 		w.fail("loss", "%v lost worker %d to nobody", p, was.Worker)
 	}
 	w.count("worker IDs replaced", n-p.replacements)
@@ -138,7 +139,8 @@ func (p *process) checkHaste(o outcome) {
 		w.fail("haste", "%v: %v took over %v", p, o, most)
 	}
 	steady := p.changes == p.machine.changes() && p.gated() == 0
-	failing := was.Failures > p.failures+1 && s.Renewals == was.Renewals && !errors.Is(was.LastError, lease.ErrLost) && !errors.Is(s.LastError, lease.ErrLost)
+	failing := was.Failures > p.failures+1 && s.Renewals == was.Renewals && !errors.Is(was.LastError, lease.ErrLost) &&
+		!errors.Is(s.LastError, lease.ErrLost)
 	if steady && failing && o.took > begins {
 		w.fail("haste", "%v: %v took %v, while renewals fail", p, o, o.took)
 	}
@@ -195,11 +197,13 @@ func (p *process) checkOverslept(o outcome) {
 	if o.whole > o.took {
 		return
 	}
-	if s := p.lease.Stats(); w.isCalm() && s.LastError == nil && p.lease.Err() == nil && time.Since(s.Renewed) > w.Window*2/3+4*w.Late+4*ms {
+	if s := p.lease.Stats(); w.isCalm() && s.LastError == nil && p.lease.Err() == nil &&
+		time.Since(s.Renewed) > w.Window*2/3+4*w.Late+4*ms {
 		w.fail("renewal", "%v has not renewed its lease for %v", p, time.Since(s.Renewed))
 	}
 	soon := max(8*w.Network+4*w.Late+8*ms, p.Window/6)
-	waited := o.isLone() && o.calls[0].what == "NextID" && o.err == nil && p.Borrow == 0 && o.after.Waits == o.before.Waits && o.after.Backward == o.before.Backward && o.took > soon
+	waited := o.isLone() && o.calls[0].what == "NextID" && o.err == nil && p.Borrow == 0 &&
+		o.after.Waits == o.before.Waits && o.after.Backward == o.before.Backward && o.took > soon
 	failed := errors.Is(o.err, snowflake.ErrLeaseExpired) && strings.Contains(o.err.Error(), "did not answer within")
 	if soon < p.Window/3 && (failed || waited && p.replacements == 0) && p.isQuiet(2*w.Window, o.whole) {
 		w.fail("renewal", "%v: %v took %v, and the store was there", p, o, o.took)
@@ -291,7 +295,8 @@ func (n *node) isExcused() bool {
 	if w.LocalCopy && last.After(now) {
 		return true
 	}
-	if ahead := max(now.Sub(w.store.machine.Wall()), n.machine.Wall().Sub(w.store.machine.Wall())); w.OwnClock && ahead > w.maxLeap()-w.Window {
+	engine := w.store.machine.Wall()
+	if ahead := max(now.Sub(engine), n.machine.Wall().Sub(engine)); w.OwnClock && ahead > w.maxLeap()-w.Window {
 		return true // the store's clock decides
 	}
 	if at := w.proposed(); at.After(now) && (now.Before(w.now().Add(-time.Second)) || !at.After(w.lastStamp())) {
@@ -323,7 +328,8 @@ func (n *node) isExcused() bool {
 		if r.State == lease.StateLost {
 			return true // until none of its windows can be open
 		}
-		if r.State == lease.StateSpent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine || isLive(r, w.store.machine.Wall()) {
+		if r.State == lease.StateSpent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine ||
+			isLive(r, w.store.machine.Wall()) {
 			continue
 		}
 		// It had the time to wait for the bound.

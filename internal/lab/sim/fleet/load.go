@@ -154,7 +154,8 @@ func (p *process) crowd(callers, each int) error {
 // calls lets callers come, each with one call after the other, and holds what comes of it against
 // what was promised.
 func (p *process) calls(callers ...[]*call) error {
-	o := outcome{calls: slices.Concat(callers...), callers: len(callers), before: p.gen.Stats(), mono: p.machine.Mono(), renewals: p.lease.Stats().Renewals}
+	o := outcome{calls: slices.Concat(callers...), callers: len(callers), before: p.gen.Stats(), mono: p.machine.Mono(),
+		renewals: p.lease.Stats().Renewals}
 	p.takeReadings()
 	p.solo.Store(len(callers) == 1)
 	p.inCall.Store(true)

@@ -315,7 +315,8 @@ func (m *model) granted(is published, token string, seq int, from, to time.Time)
 		}
 	}
 	if has := m.run.Holder(h.number); !has.Active || has.Seq != seq || m.tick(from) < has.From || m.tick(to) > has.To {
-		return fmt.Errorf("%v is granted clock sequence %d from %s to %s, and the model grants it %v", h.by, seq, from.Format(timeFormat), to.Format(timeFormat), has)
+		return fmt.Errorf("%v is granted clock sequence %d from %s to %s, and the model grants it %v", h.by, seq,
+			from.Format(timeFormat), to.Format(timeFormat), has)
 	}
 	return nil
 }

@@ -198,7 +198,12 @@ func New(seed uint64, nodes int) *Scenario {
 		n := &s.Nodes[i]
 		n.Stops, n.Stays = r.IntN(6) == 0, r.IntN(4) == 0
 		if n.Stays && r.IntN(2) == 0 {
-			s.Events = append(s.Events, Event{At: randomTime(r, s.Faults), Node: i, Kind: Step, By: time.Duration(1+r.IntN(300)) * time.Second})
+			s.Events = append(s.Events, Event{
+				At:   randomTime(r, s.Faults),
+				Node: i,
+				Kind: Step,
+				By:   time.Duration(1+r.IntN(300)) * time.Second,
+			})
 		}
 	}
 	return s
@@ -367,7 +372,8 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 		again := e.At + randomTime(r, 70*ms)
 		switch {
 		case e.Kind == Step && r.IntN(2) == 0:
-			all = append(all, Event{At: again, Node: e.Node, Kind: Step, By: e.By / time.Duration(1+r.IntN(4))}, Event{At: again + ms, Node: e.Node, Kind: FillMany, N: 1})
+			all = append(all, Event{At: again, Node: e.Node, Kind: Step, By: e.By / time.Duration(1+r.IntN(4))},
+				Event{At: again + ms, Node: e.Node, Kind: FillMany, N: 1})
 		case e.Kind == Step && e.By < 0 && -e.By < s.Window:
 			all = append(all, Event{At: e.At - e.By/2, Node: e.Node, Kind: Release, By: us})
 		case e.Kind == Rate && e.N == 0: // many wait together for a clock that stands still

@@ -60,7 +60,13 @@ func newStore(w *world) *store {
 // open makes the store as its operator does before the first process starts, without a worker
 // ID in use.
 func (s *store) open() error {
-	l, err := lease.Acquire(context.Background(), s, &lease.Options{Layout: s.w.Layout, Clock: s.machine, NewStore: true, Window: s.w.Window, Logger: quiet})
+	l, err := lease.Acquire(context.Background(), s, &lease.Options{
+		Layout:   s.w.Layout,
+		Clock:    s.machine,
+		NewStore: true,
+		Window:   s.w.Window,
+		Logger:   quiet,
+	})
 	if err != nil {
 		return err
 	}

@@ -299,7 +299,8 @@ func (v *vigil) lateness(w *world, l Limits) string {
 		from = v.begun
 	}
 	if v.late.Sub(from) > l.Watermark.of(w)+slack {
-		return fmt.Sprintf("%v after the cause's end, the watermark is still more than two windows behind: %s; %s", since, v.because, w.holders())
+		return fmt.Sprintf("%v after the cause's end, the watermark is still more than two windows behind: %s; %s", since,
+			v.because, w.holders())
 	}
 	return ""
 }
