@@ -121,9 +121,9 @@ func (s *suite) lost() {
 	}
 }
 
-// unreadable: if an entry that all processes need cannot be read, it is replaced, and if it is a
-// record, its holder loses its worker ID. A newcomer starts, and the watermark rises. Waits of
-// minutes are pretended.
+// unreadable: if an entry that all processes need cannot be read, it is replaced; if a record
+// cannot be read, its holder loses its worker ID. A newcomer starts, and the watermark rises. The
+// test pretends that waits of minutes are over.
 func (s *suite) unreadable() {
 	store, seen := s.storage.Open(), map[snowflake.ID]string{}
 	a := s.mustAcquire("a", steady)
@@ -168,8 +168,8 @@ func (s *suite) unreadable() {
 	}
 }
 
-// garble makes an entry unreadable: for the store or, if it can read each content of its engine,
-// for package lease.
+// garble makes an entry unreadable: for the store or, if the store can read any content, for
+// package lease.
 func (s *suite) garble(store lease.Store, key string) {
 	s.Helper()
 	if s.storage.Garble != nil {

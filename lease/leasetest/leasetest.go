@@ -11,10 +11,10 @@
 //		}, nil)
 //	}
 //
-// Run cannot make the engine fail, so it does not check that an entry survives a crash, nor that no
-// version comes again after a backup was restored. Wipe also resets the engine's counters, as a new
-// server would. If the engine is away for a moment, as a cluster without a leader is, a test begins
-// anew with another storage.
+// Run cannot make the engine fail, so it does not check that an entry survives a crash, nor that
+// versions do not repeat after a backup is restored. Wipe should also reset the engine's counters,
+// as a new server would. If the engine is away for a moment, as a cluster without a leader is, the
+// test begins anew with another storage.
 package leasetest
 
 import (
@@ -42,9 +42,9 @@ type Storage struct {
 	// a mistake of an operator would. If Wipe is nil, wiped stores are not tested.
 	Wipe func()
 
-	// Garble makes the entry of a key unreadable, for example by cutting it short. If it is
-	// nil, because each content of the engine is an entry, the tests store a value that package
-	// lease cannot read.
+	// Garble makes the entry of a key unreadable, for example by cutting it short. If any content
+	// of the engine is a valid entry, Garble is nil, and the tests store a value that package lease
+	// cannot read.
 	Garble func(key string)
 }
 
@@ -55,7 +55,7 @@ type Options struct {
 	// more than a tenth of it, set a longer one. 0: 500 ms.
 	Window time.Duration
 
-	// FakeTime runs each test in a bubble of testing/synctest, which Go has since 1.25. Set it only
+	// FakeTime runs each test in a bubble of testing/synctest, which needs Go 1.25. Set it only
 	// if the store keeps its entries in memory or in files, shares nothing with goroutines outside
 	// of the test, and waits by package time.
 	FakeTime bool
@@ -130,7 +130,7 @@ type suite struct {
 	ctx     context.Context // ends, so that the test fails if the store hangs
 	storage Storage
 	window  time.Duration
-	counts  bool        // a failure counts although the store was away
+	counts  bool        // the last try: a failure counts even if the store was away
 	away    atomic.Bool // a check failed since the store was away
 }
 
@@ -140,8 +140,8 @@ const tries = 5
 // errAway ends a try.
 var errAway = errors.New("the store was away")
 
-// try reports whether the test has a result. It has no result if a check failed because the store
-// was away or late: then nobody knows what was stored, so asking the store again would not do.
+// try runs the test, and reports whether it has a result. It has none if a check failed because the
+// store was away or late: then nobody knows what was stored, so asking the store again is no use.
 func (s *suite) try(test func(*suite)) (hasResult bool) {
 	defer func() {
 		hasResult = !s.away.Load()
@@ -153,7 +153,7 @@ func (s *suite) try(test func(*suite)) (hasResult bool) {
 	return
 }
 
-// Errorf tells of a check that failed. If an argument is an error of a store that is away or late,
+// Errorf reports a check that failed. If an argument is an error of a store that is away or late,
 // the test begins anew.
 func (s *suite) Errorf(format string, args ...any) {
 	s.Helper()

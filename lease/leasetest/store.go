@@ -431,7 +431,7 @@ func (s *suite) times() {
 	}
 }
 
-// wiped: after a loss of everything the store works on, and no version comes again.
+// wiped: after a loss of everything, the store still works, and no version comes again.
 func (s *suite) wiped() {
 	if s.storage.Wipe == nil {
 		s.Skip("Storage.Wipe is nil")
@@ -460,9 +460,9 @@ func (s *suite) wiped() {
 	s.has(s.storage.Open(), e)
 }
 
-// garbled: an unreadable entry is an error of Get, which returns its version all the same. A List
-// has it with this version and no value, beside the others. It is never taken for no entry. Who
-// names its version replaces or removes it.
+// garbled: Get of an unreadable entry returns an error, and the entry's version. A List has the
+// entry with this version and no value, beside the others. It never looks as if there were no
+// entry. A Put or Delete that names its version replaces or removes it.
 func (s *suite) garbled() {
 	if s.storage.Garble == nil {
 		s.Skip("Storage.Garble is nil")

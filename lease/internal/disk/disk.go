@@ -1,7 +1,7 @@
-// Package disk changes files so that a crash leaves the old file or the new one, and lets nobody
-// wait for a file system that hangs.
+// Package disk changes files so that a crash leaves the old file or the new one. No caller waits
+// longer than its context allows for a file system that hangs.
 //
-// Run runs an operation, which makes one request to the operating system after the other. If one of
+// Run runs an operation, which makes one request to the operating system after another. If one of
 // them is not answered, Run returns when its context is done, with an [*Error] that names the
 // request and the file.
 package disk
@@ -19,14 +19,14 @@ import (
 	"sync/atomic"
 )
 
-// Func makes one request to the operating system: it calls do. Tests and the simulator have
-// others, which count, fail, crash, hang, or lose what was not synced.
+// Func makes one request to the operating system: it calls do. Tests and the simulator have other
+// functions, which count, fail, crash, hang, or lose what was not synced.
 type Func func(what, path string, do func() error) error
 
-// OS is the Func that does nothing else.
+// OS is the Func that calls do and nothing else.
 func OS(_, _ string, do func() error) error { return do() }
 
-// Disk runs operations. With each key, it runs one at a time.
+// Disk runs operations, one at a time for each key.
 type Disk struct {
 	request Func
 	running sync.Map // by key: the *Operation that is under way
@@ -62,7 +62,7 @@ type request struct{ what, path string }
 // Run calls f, and returns when f has returned or ctx is done. If ctx is done first, f goes
 // on until the operating system has answered its last request. No other operation with this
 // key begins until then, so a file system that hangs costs one goroutine, and not one for
-// each attempt. The error of an operation that made no request yet names dir.
+// each attempt. The error of an operation that has made no request yet names dir.
 func Run[T any](ctx context.Context, d *Disk, key, dir string, f func(*Operation) (T, error)) (none T, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -229,7 +229,7 @@ func (o *Operation) write(path string, b []byte) error {
 	return err
 }
 
-// Remove removes a file. A crash leaves it or not.
+// Remove removes a file. After a crash, the file may still be there.
 func (o *Operation) Remove(path string) error {
 	err := o.ask("remove", path, func() error { return os.Remove(path) })
 	if err != nil {

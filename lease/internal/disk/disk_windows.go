@@ -35,12 +35,12 @@ func outlast(ctx context.Context, what string, do func() error) error {
 	}
 }
 
-// patienceWith returns for how long a request is made again that failed with err. It is 2 s if
-// another process has the file open in a way that excludes the request. If another process reads
-// the file that is to be replaced, or has it open when it was removed, the system only says that
-// access is denied. It says so, too, if a right is missing. The first request to fail then is
-// mostly one that makes a file or a directory, so this one gives up after 100 ms. A lock is meant
-// to exclude others.
+// patienceWith returns how long a request that failed with err is repeated. It is 2 s if another
+// process has the file open in a way that excludes the request. If another process reads the file
+// that is to be replaced, or has it open when it was removed, the system only says that access is
+// denied. It also says so if a right is missing. Then the first request to fail is usually one that
+// makes a file or a directory, so such a request gives up after 100 ms. A lock is not repeated,
+// because it is meant to exclude others.
 func patienceWith(what string, err error) time.Duration {
 	const others, rights = 2 * time.Second, 100 * time.Millisecond
 	switch {
