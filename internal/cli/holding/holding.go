@@ -80,7 +80,7 @@ func table(out io.Writer, holders []lease.Holder) {
 	}
 }
 
-// ErrNobody is returned by WriteIssuers if nobody can have issued one of the IDs, or if its issuer
+// ErrNobody is returned by WriteIssuers if one of the IDs was issued by nobody, or by a holder that
 // was forgotten.
 var ErrNobody = errors.New("one of the IDs has no known issuer")
 

@@ -162,8 +162,8 @@ func isNumber(s string) bool {
 	return s != ""
 }
 
-// lines scans lines. If a line is longer than most, it is cut after its last byte before that which
-// is one of cut.
+// lines scans lines. A line that is longer than most is cut after the last byte within most that is
+// one of cut.
 func lines(in io.Reader, most int, cut string) *bufio.Scanner {
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, 2*most)

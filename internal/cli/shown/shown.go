@@ -232,8 +232,8 @@ func roundest(first, last, otherwise time.Time) time.Time {
 // ofTwins reports whether evidence only names twins.
 func ofTwins(why string) bool { return strings.HasPrefix(why, "only the ") }
 
-// Text writes at most n guesses for people to read, and which layouts are ruled out. About a single
-// ID it says words, because percentages would look measured.
+// Text writes at most n guesses for people to read, and which layouts are ruled out. For a single
+// ID it uses words, because percentages would look measured.
 func (g Guesses) Text(n int) string {
 	var b strings.Builder
 	for _, note := range g.Notes {

@@ -49,7 +49,7 @@ type Skipped struct {
 }
 
 // IDs returns the IDs of the texts, in each form that fits most of them. If no form fits more than
-// half, the error names the first text that does not fit the form which got furthest.
+// half, the error names the text at which the form that got furthest failed.
 func IDs(texts []string) ([]Reading, error) {
 	var all []Reading
 	at, cause := -1, error(nil)

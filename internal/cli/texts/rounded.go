@@ -19,7 +19,7 @@ type Rounding struct {
 	Sure  bool   `json:"sure"`  // false: there are few, which may look rounded by chance
 }
 
-// String returns a sentence without a point.
+// String returns a sentence without a full stop.
 func (r Rounding) String() string {
 	probably := ""
 	if !r.Sure {

@@ -2,10 +2,10 @@
 
 // Command proof looks for what breaks the invariant of package lease, in two ways. It asks the
 // solver z3 for a counterexample in worlds of any size, as steps/lease.smt2 states the protocol.
-// And it tells every story of small worlds with the real code (lease/explore_test.go). It fails if
-// it finds something. If z3 is not installed, it says so and only tells stories. With -without it
-// leaves out a guard of the protocol, and prints a step after which the invariant does not hold any
-// more.
+// And it tries every sequence of steps of small worlds with the real code (lease/explore_test.go);
+// such a sequence is called a story. It fails if it finds something. If z3 is not installed, it
+// says so and only tells stories. With -without it leaves out a guard of the protocol, and prints a
+// step after which the invariant no longer holds.
 //
 //	go run ./internal/lab/proof
 //	go run ./internal/lab/proof -scope hold -more-ticks 1 -more-faults 1

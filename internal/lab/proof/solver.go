@@ -65,7 +65,8 @@ func split(text string) string {
 	return out.String()
 }
 
-// scopes are how many there are of each sort, in worlds that are small enough to try everything.
+// scopes are how many things there are of each sort, in worlds that are small enough to try
+// everything.
 var scopes = []map[string]int{
 	{"Worker": 1, "Holder": 2, "ClockSeq": 1, "Save": 3},
 	{"Worker": 1, "Holder": 2, "ClockSeq": 2, "Save": 3},

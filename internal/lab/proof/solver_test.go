@@ -19,8 +19,8 @@ func TestTheInvariantIsInductive(t *testing.T) {
 	assert.Greater(t, n, 500)
 }
 
-// If a guard is left out, and there is no counterexample, the guard says nothing or the steps
-// cannot happen.
+// If a guard is left out and there is no counterexample, the guard is useless, or the steps cannot
+// happen.
 func TestEachGuardIsNeeded(t *testing.T) {
 	z3 := servertest.Program(t, "z3", "z3")
 	all := steps.Guards(lease)

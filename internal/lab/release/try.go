@@ -47,10 +47,10 @@ func (t *tree) try() error {
 	return nil
 }
 
-// author is who commits, for git.
+// author has git's settings for who commits.
 var author = []string{"GIT_AUTHOR_NAME=try", "GIT_AUTHOR_EMAIL=try", "GIT_COMMITTER_NAME=try", "GIT_COMMITTER_EMAIL=try"}
 
-// tag makes a clone of the repository with what git knows of the folder now, and tags it as a
+// tag makes a clone of the repository, with the folder's uncommitted changes, and tags it as a
 // release.
 func (t *tree) tag(clone string) error {
 	git := func(dir string, args ...string) (string, error) {

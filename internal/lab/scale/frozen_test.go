@@ -29,7 +29,7 @@ func (p *platform) freeze(d time.Duration) { p.slept.Add(int64(d)) }
 // Now is the wall clock of the processes and of their store.
 func (p *platform) Now() time.Time { return time.Now().Add(time.Duration(p.slept.Load())) }
 
-// environment starts a process that leases one of so many worker IDs.
+// environment starts a process that leases one of a number of worker IDs.
 func (p *platform) environment(t *testing.T, s *server, owner string, workers int, window, maxLeap time.Duration) (*lease.Lease, *snowflake.Generator) {
 	layout := snowflake.DefaultLayout()
 	layout.Epoch = snowflake.UnixEpoch // synctest begins in 2000

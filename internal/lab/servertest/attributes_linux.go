@@ -4,7 +4,7 @@ package servertest
 
 import "syscall"
 
-// attributes let a server die with us, even when we are killed.
+// attributes let a server die with this process, even if this process is killed.
 func attributes(as *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
 }

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Authority keeps certificates in files, of one authority after the other: what the earlier one
-// signed is not valid any more.
+// Authority keeps certificates in files. Renew replaces the authority that signs them; what an
+// earlier one signed is not valid any more.
 type Authority struct {
 	t    testing.TB
 	dir  string
@@ -26,7 +26,7 @@ type Authority struct {
 }
 
 // NewAuthority returns the certificates of servers at each Host and each address of the loopback
-// interface, and of their clients. If we are root, the directory belongs to owner.
+// interface, and of their clients. If this process runs as root, the directory belongs to owner.
 func NewAuthority(t testing.TB, owner string) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: Dir(t, owner)}
@@ -38,8 +38,8 @@ func NewAuthority(t testing.TB, owner string) *Authority {
 // or "client", and its key, and SIDE-ca.pem has what this side trusts.
 func (a *Authority) File(name string) string { return filepath.Join(a.dir, name) }
 
-// Renew writes the files of the sides anew, all of one new authority. Who trusts another authority
-// refuses them.
+// Renew writes the files of the sides anew, all signed by one new authority. A program that trusts
+// another authority refuses them.
 func (a *Authority) Renew(sides ...string) {
 	a.t.Helper()
 	ca, caKey := a.sign(a.template("authority"), nil, nil)

@@ -21,7 +21,7 @@ import (
 
 // Child is the test binary, started again. It writes the IDs that it issues to standard output,
 // with WriteIDs, and what else it has to say to standard error. It ends with its parent if it calls
-// EndWithParent, or reads standard input to the end.
+// EndWithParent, or if it reads standard input to the end.
 type Child struct {
 	Lines <-chan string // of standard error; closed when there are no more
 	First chan struct{} // closed when it has issued an ID, or has closed standard output
@@ -37,7 +37,7 @@ type Child struct {
 }
 
 // StartChild starts a child with variables added to its environment. It is killed when the test
-// ends. Somebody has to receive its Lines.
+// ends. The caller must receive its Lines.
 func StartChild(t testing.TB, env ...string) *Child {
 	t.Helper()
 	exe := Must(os.Executable())(t)
@@ -92,7 +92,7 @@ func (c *Child) readIDs(r io.Reader) {
 	}
 }
 
-// readLines leaves out a line without an end: it was cut by a kill.
+// readLines leaves out a last line without an end, which was cut when the child was killed.
 func readLines(r io.Reader, lines chan<- string) {
 	defer close(lines)
 	for in := bufio.NewReader(r); ; {

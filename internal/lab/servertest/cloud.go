@@ -37,8 +37,9 @@ func S3(t testing.TB, bucket string) (addr, dir string, p *Process) {
 		"--keep-alive", "--quiet", "posix", all}}, func() error { return speaks(addr) })
 }
 
-// serve runs dynalite. By itself it ends if a client breaks its connection in the middle of a
-// request, and closes a connection that was idle for 5 s, also if a request is on its way.
+// serve runs dynalite. Without this script it would end if a client broke its connection in the
+// middle of a request, and close a connection that was idle for 5 s even if a request was on its
+// way.
 const serve = `
 process.on('uncaughtException', err => { if (err.code !== 'ECONNRESET') { console.error(err); process.exit(1) } })
 const [port, path] = process.argv.slice(1)

@@ -157,7 +157,7 @@ func alone(t *testing.T, s *Server, space string, survivor *Member, others Clust
 }
 
 // paused: a leader that was paused does not know that there is another leader, and has requests
-// that wait. A read that it answers when it goes on is not older than the read's beginning.
+// that wait. When it goes on, a read that it answers is not older than the beginning of the read.
 func paused(t *testing.T, s *Server, space string, c Cluster, leads Leads) {
 	leader, others := c.Leader(t, space, leads)
 	old := s.client(t, leader.Addr, space)

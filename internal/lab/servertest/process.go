@@ -60,8 +60,8 @@ func Port(t testing.TB) int {
 	return addr.(*syscall.SockaddrInet4).Port
 }
 
-// Dir returns a directory that is removed when the test ends. If we are root and owner is not
-// empty, the directory belongs to that user.
+// Dir returns a directory that is removed when the test ends. If this process runs as root and
+// owner is not empty, the directory belongs to that user.
 func Dir(t testing.TB, owner string) string {
 	t.Helper()
 	dir := Must(os.MkdirTemp("", "servertest"))(t)
@@ -72,8 +72,8 @@ func Dir(t testing.TB, owner string) string {
 	return dir
 }
 
-// credential returns the user to run a server as. It is nil if name is empty, or if we are not root
-// and so cannot change the user.
+// credential returns the user to run a server as. It is nil if name is empty, or if this process
+// does not run as root and so cannot change the user.
 func credential(t testing.TB, name string) *syscall.Credential {
 	t.Helper()
 	if name == "" || os.Getuid() != 0 {

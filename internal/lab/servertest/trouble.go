@@ -25,8 +25,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Trouble is what may happen to a server, to the way to it, or to its data. When it is over,
-// everybody goes on by itself.
+// Trouble is what may happen to a server, to the way to it, or to its data. When it is over, all
+// processes go on by themselves.
 type Trouble struct {
 	Name string
 
@@ -273,8 +273,8 @@ func (f *troubled) recovers(t *testing.T, name string, early chan error) {
 		name, f.s.window(), renews.Seconds(), starts.Seconds())
 }
 
-// noLongerWaits lets nobody wait for minutes because a store has no entries, when no window is open
-// that would be.
+// noLongerWaits keeps processes from waiting for minutes because a store has no entries, when no
+// window can be open.
 func (f *troubled) noLongerWaits(t *testing.T) {
 	st := f.live.lease.Stats()
 	if st.LastError != nil && time.Now().Before(st.Bound) {
@@ -304,8 +304,8 @@ func NameIsUnknown(h *Host) Trouble {
 	}}
 }
 
-// HalfOpen is the trouble that nothing arrives on the connections that are open, while new ones
-// work.
+// HalfOpen is the trouble that nothing arrives any more on the connections that are open, while new
+// ones work.
 func HalfOpen(h *Host) Trouble {
 	return Trouble{Name: "ConnectionsAreHalfOpen", Begin: func(*testing.T, string) func(*testing.T) {
 		h.Swallow()

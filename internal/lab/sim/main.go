@@ -210,7 +210,7 @@ func summary(reports []fleet.Report, took time.Duration) string {
 	return b.String()
 }
 
-// worst says how long troubles took at most, of which kinds.
+// worst says, for each kind of trouble, how long recovery took at most.
 func worst(reports []fleet.Report) string {
 	all := fleet.Worst{}
 	for _, r := range reports {

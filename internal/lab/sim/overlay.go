@@ -22,8 +22,8 @@ import (
 // The compiler gets the changed files by go build -overlay, so the code itself, and all
 // other builds of it, know nothing of the simulator.
 
-// replacedFiles are the files that the simulator has in the place of others: replaced/F.txt
-// in the place of F.
+// replacedFiles are the files that the simulator has in place of others: replaced/F.txt in place
+// of F.
 //
 //go:embed replaced
 var replacedFiles embed.FS

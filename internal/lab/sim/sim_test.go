@@ -104,9 +104,9 @@ func TestEachStepOfTheLeasesIsAStepOfTheModel(t *testing.T) {
 	assert.Greater(t, total["stamped ticks"], depth.Of[uint64](10_000, 100_000))
 }
 
-// The simulator is not blind: it finds these mutants, each within so many seeds, and says which
-// promise is broken. In the runs with leases alone, the first step that is none of the model's is
-// found when it happens, and not when an ID repeats.
+// The simulator finds these mutants, each within so many seeds, and says which promise is broken.
+// In the runs with leases alone, the first step that the model does not allow is found when it
+// happens, and not when an ID repeats.
 func TestSimulatorFindsDefects(t *testing.T) {
 	if depth.Race {
 		t.Skip("runs without the race detector")

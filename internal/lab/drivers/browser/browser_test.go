@@ -83,7 +83,7 @@ type tab struct {
 	expected string   // an error that the test provokes
 }
 
-// However slow the machine is, patience bounds each wait, and longest all of a test.
+// patience bounds each wait, and longest a whole test, however slow the machine is.
 const (
 	patience = 2 * time.Minute
 	longest  = 8 * time.Minute
@@ -255,7 +255,7 @@ func (p *tab) text(selector string) (text string) {
 	return text
 }
 
-// often does not wait for the browser to draw.
+// often asks again at short intervals, without waiting for the browser to draw.
 var often = chromedp.WithPollingInterval(20 * time.Millisecond)
 
 // waitFor waits until an expression is true.

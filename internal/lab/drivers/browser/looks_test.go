@@ -87,7 +87,7 @@ func TestSchemeFollowsTheSystemOrTheSwitch(t *testing.T) {
 	assert.Equal(t, light, ground())
 }
 
-// tabTo presses the tabulator until an element has the focus. Whatever has the focus shows it.
+// tabTo presses the Tab key until an element has the focus. Whatever has the focus must show it.
 func (p *tab) tabTo(selector string) {
 	p.t.Helper()
 	for range 60 {

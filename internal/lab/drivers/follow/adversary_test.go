@@ -103,7 +103,7 @@ func TestNoRowIsMissedWhateverStops(t *testing.T) {
 	}
 }
 
-// shows returns an error if the trial has shown nothing.
+// shows returns an error if the trial has proved nothing.
 func (r run) shows(got result) error {
 	switch {
 	case got.missed["id > last"] == 0:

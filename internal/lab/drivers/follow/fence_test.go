@@ -565,7 +565,7 @@ func TestTablesMayHaveLongNames(t *testing.T) {
 	require.Panics(t, func() { follow.NewReader(nil, nil, f, 0, &follow.Options{Table: "other.a"}) })
 }
 
-// The lock of a statement that is in no transaction ends with it.
+// The lock of a statement outside of a transaction ends with the statement.
 func TestCheckRefusesADatabase(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		require.ErrorIs(t, f.Check(t.Context(), db.DB, 1), follow.ErrInvalid)

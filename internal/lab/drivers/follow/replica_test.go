@@ -222,7 +222,7 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	require.Equal(t, []snowflake.ID{id}, got)
 	server.Restart()
 
-	// The primary commits what the replica does not get.
+	// The primary commits a row that the replica does not get.
 	for _, s := range replica.part {
 		replica.exec(t, s)
 	}

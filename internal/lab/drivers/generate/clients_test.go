@@ -131,7 +131,7 @@ func cancel(ctx context.Context, f function, db *sql.DB) {
 	}
 }
 
-// crowd runs 16 clients for a while, with faults that run beside them, and checks what they saw,
+// crowd runs 16 clients for a while, with faults at the same time, and then checks what they saw,
 // the table, and the locks.
 func crowd(t *testing.T, f function, during time.Duration, begin func(context.Context) (*sql.Tx, func(), error), faults ...func(context.Context)) {
 	t.Helper()

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
-// plant makes operators and functions, in a schema in which anybody may make some, that PostgreSQL
-// calls if the name is theirs and no function of pg_catalog has exactly the types of the call.
+// plant makes operators and functions in a schema in which anybody may make some. PostgreSQL calls
+// them if no function of pg_catalog has the same name and exactly the types of the call.
 const plant = `DO $plant$
 DECLARE
 	types text[] := '{bigint,integer,numeric,float8,interval,timestamp,timestamptz,text,varchar,regclass}';
@@ -104,7 +104,7 @@ func TestOneSchema(t *testing.T) {
 	other.hold(t, ids[2])
 }
 
-// The script mends the parameters of a sequence that somebody else has made.
+// The script corrects the parameters of a sequence that somebody else has made.
 func TestSequenceThatIsThere(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout())

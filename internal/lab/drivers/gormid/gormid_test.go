@@ -99,7 +99,7 @@ func open(t *testing.T) *gorm.DB {
 	return db
 }
 
-// issuer is a source of IDs that is no Generator.
+// issuer is a source of IDs that is not a Generator.
 type issuer func(context.Context) (snowflake.ID, error)
 
 func (i issuer) NextIDContext(ctx context.Context) (snowflake.ID, error) { return i(ctx) }

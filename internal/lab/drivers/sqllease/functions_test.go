@@ -150,7 +150,7 @@ func collation(t *testing.T, db *sql.DB) {
 	}
 }
 
-// unusual are layouts whose ticks, epochs and order of fields no known layout has.
+// unusual are layouts with ticks, epochs and orders of fields that no known layout has.
 var unusual = []layouts.Known{
 	{Name: "nanoseconds", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: 100 * time.Nanosecond, TimeBits: 50, WorkerBits: 5, SequenceBits: 4}},
 	{Name: "one nanosecond", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: 1, TimeBits: 55, WorkerBits: 3, SequenceBits: 4}},

@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// This file evaluates the terms of the model on two given states. A thing of a sort is a number:
-// 0 is none, or what was never named. A truth is 1 or 0.
+// This file evaluates the terms of the model on two given states. A thing of a sort is a number: 0
+// means none, or a thing that was never named. A truth value is 1 or 0.
 
-// value is what a term says.
+// value evaluates a term.
 type value func(*Run) int64
 
 // function is a function that the model declares. Its last argument may be a ClockSeq.
@@ -39,7 +39,7 @@ type relation struct {
 }
 
 // names are the functions that a run sets or asks for. A field has the function's name in the
-// model, but for its first letter.
+// model, except that it begins with a capital letter.
 type names struct {
 	// Of the state.
 	Now, Cur, Epoch, Lost, Sent, Made, At, Line, Open, Heir, Born, Rec, Active, Gseq, Gfrom, Gto, Over, Next, Top *function
@@ -136,8 +136,8 @@ func (c *compiler) conjuncts(t *Term) (all []*Term) {
 	return all
 }
 
-// value compiles t. variables has the slots of the variables in t. Most of a step says what stays
-// as it was. This is not looked at unless something of the kind has changed.
+// value compiles t. variables has the slots of the variables in t. Most terms of a step say what
+// stays as it was. They are not evaluated unless something of their kind has changed.
 func (c *compiler) value(t *Term, variables map[string]int) value {
 	v := c.meaning(t, variables)
 	if bits := c.same(t); bits != 0 {

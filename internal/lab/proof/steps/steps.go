@@ -1,6 +1,6 @@
-// Package steps has the model of the leases, lease.smt2, and holds what happened in a run against
-// it: each step of the run has to be a step of the model. The model is evaluated as it stands, so
-// the relation that z3 proves is the relation that the run is held against.
+// Package steps has the model of the leases, lease.smt2, and compares a run with it: each step of
+// the run has to be a step of the model. The model is evaluated as it stands, so the relation about
+// which z3 proves the invariant is the relation that the run is compared with.
 package steps
 
 import (
@@ -64,7 +64,7 @@ type cell struct {
 }
 
 // New returns a run that has not begun. If loses is false, its store loses no entries. longest is
-// MaxWindow, and skew is by how much clocks may differ if the store loses entries.
+// MaxWindow, and skew is how much clocks may differ if the store loses entries.
 func New(clockSeqs int, loses bool, longest, skew time.Duration) *Run {
 	r := &Run{relation: compiled(), clockSeqs: int64(clockSeqs), open: map[int64][]int64{}, Steps: map[string]int{}}
 	r.variables = make([]int64, r.slots)
@@ -147,8 +147,8 @@ func (r *Run) set(v int64, f *function, args ...int64) {
 	}
 }
 
-// name adds a thing to those that the step changes or names. The model says of all other things
-// only that a step leaves them as they were, which is so.
+// name adds a thing to those that the step changes or names. Of all other things the model says
+// only that a step leaves them as they were. They are not checked, because no step changes them.
 func (r *Run) name(k sort, thing int64) {
 	if k != aClockSeq && !slices.Contains(r.things[k], thing) {
 		r.things[k] = append(r.things[k], thing)
@@ -265,7 +265,7 @@ func (r *Run) without(guard string, f func() []string) []string {
 	return f()
 }
 
-// NoStepError says that something happened that is no step of the model.
+// NoStepError says that something happened that is not a step of the model.
 type NoStepError struct {
 	Step   string   // the step of the model that it would be
 	Broken string   // the first of the step's conditions that was not met

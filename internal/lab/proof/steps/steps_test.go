@@ -158,7 +158,7 @@ func TestEachGuardRefusesAnActAndEachStepHappens(t *testing.T) {
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(compiled().steps)), slices.Collect(maps.Keys(happened)))
 }
 
-// A step that changes more than the model says is none.
+// A step that changes more than the model says is not a step of the model.
 func TestStepThatChangesMoreIsRefused(t *testing.T) {
 	r := New(clockSeqs, true, 8, 4)
 	h := int64(r.NewHolder(0, 8))

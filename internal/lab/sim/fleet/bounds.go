@@ -36,7 +36,7 @@ const (
 // healed is how long windows may be open under records that were lost.
 const healed = lease.MaxWindow + time.Minute
 
-// Bound is so many windows, and a time besides.
+// Bound is a number of windows, and a time in addition.
 type Bound struct {
 	Windows float64
 	Plus    time.Duration
@@ -80,7 +80,7 @@ type Limits struct {
 	Alone bool // it is of one process, and the other ones go on without a gap
 }
 
-// after returns limits that are all the same.
+// after returns limits with the same bound for each part.
 func after(t Trouble, windows float64, plus time.Duration) Limits {
 	b := Bound{Windows: windows, Plus: plus}
 	return Limits{Trouble: t, Issue: b, Start: b, Watermark: b}

@@ -66,8 +66,8 @@ func (p *process) checkFields(id snowflake.ID, parts snowflake.Parts) {
 	}
 }
 
-// checkTruth: an ID's timestamp is the tick that the clock reads, or differs by
-// no more than the options and the clock allow.
+// checkTruth: an ID's timestamp is the tick that the clock reads, or differs from it by no more
+// than the options and the clock allow.
 func (p *process) checkTruth(parts snowflake.Parts, o outcome) {
 	l, tick := p.w.Layout, parts.Time
 	lo, hi := o.lo, o.hi
@@ -258,7 +258,7 @@ func (p *process) checkError(o outcome) {
 	}
 }
 
-// isCalm is whether all faults have ended so long ago that nothing shows of them.
+// isCalm reports whether all faults have ended so long ago that they have no effect any more.
 func (w *world) isCalm() bool {
 	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second+w.healing() && w.Network <= ms && !w.troubled.Load()
 }

@@ -38,7 +38,7 @@ func newMachine(start, begun time.Time, offset time.Duration, drift int64) *mach
 
 const million = 1_000_000
 
-// isEven is whether both clocks run as they should, but for what a quartz is off.
+// isEven reports whether both clocks run as they should, but for a quartz's error.
 func (s segment) isEven() bool { return max(s.rate-million, million-s.rate) <= maxDrift && !s.asleep }
 
 const maxDrift = 200 // parts per million
@@ -87,7 +87,7 @@ func (m *machine) change(f func(*segment)) {
 	m.segments = append(m.segments, s)
 }
 
-// right sets the wall clock, but for some offset, and lets both run.
+// right sets the wall clock, except for an offset, and lets both clocks run.
 func (m *machine) right(offset time.Duration) {
 	m.change(func(s *segment) { s.wall, s.rate, s.asleep = s.at+offset, million, false })
 }
@@ -122,7 +122,7 @@ func (m *machine) distances(d time.Duration, other func(segment) time.Duration) 
 	return lo, hi
 }
 
-// isEven is whether both clocks run as they should.
+// isEven reports whether both clocks run as they should.
 func (m *machine) isEven() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

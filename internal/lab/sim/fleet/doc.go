@@ -21,25 +21,25 @@
 //
 // Of every call: its order, unless the clock went back, how long it waited, and its deadline. If it
 // fails, the error is a promised one. Stats counts right. Which IDs a call gets, when it returns,
-// and whether an error has a reason, is the matter of TestModel in package snowflake, which has a
+// and whether an error has a reason, is checked by TestModel in package snowflake, which has a
 // reference for it.
 //
 // Of every record that is saved: bounds go back only to what was stamped. Nobody takes a
 // worker ID that a live holder has, that is kept for another owner or that was used once.
 // No clock moves a bound ahead by more than MaxLeap, unless it has been there for MaxLeap.
 //
-// The program has no loop around its lease. It makes the lease with a context that ends
-// after that, and keeps it whatever happens. (A node that Stops has such a loop.) So if all
-// faults have ended, each node issues IDs again without a restart: within ten windows and ten
-// seconds or, if its clock has leapt or gone back, within MaxLeap and three windows more. The
-// only excuses are these: its time has run out; its worker IDs are taken or ahead of its
-// clock; its clock is behind, or has not caught up with what it stamped; or the store's clock says
-// that the node's clock is ahead.
+// The program has no loop around its lease. It makes the lease with a context that ends soon
+// afterwards, and keeps the lease whatever happens. (A node that Stops has such a loop.) So when
+// all faults have ended, each node issues IDs again without a restart: within ten windows and ten
+// seconds or, if its clock has leapt or gone back, within MaxLeap and three windows more. The only
+// excuses are these: its time has run out; its worker IDs are taken or ahead of its clock; its
+// clock is behind, or has not caught up with what it stamped; or the store's clock says that the
+// node's clock is ahead.
 //
-// If all is well again, a run has a trouble or two (Trouble), and in the runs with -troubles there
-// are six, without random faults before them. After the end of each cause, bounds are kept (Bounds,
-// and docs/operations.md): until each node issues IDs without a gap, until a newcomer has a worker
-// ID, and until the watermark is less than two windows behind. Readers with a past and readers that
+// When all is well again, a run has a trouble or two (Trouble); a run with -troubles has six, and
+// no random faults before them. After the end of each cause, bounds are kept (Bounds, and
+// docs/operations.md): until each node issues IDs without a gap, until a newcomer has a worker ID,
+// and until the watermark is less than two windows behind. Readers with a past and readers that
 // read once, as a command does, take turns by seed. If a bound is broken, the failure says what was
 // late, by how much, who was waited for and what the store has. A store whose List is cut short
 // breaks its promise, and is not simulated.
@@ -64,10 +64,10 @@
 // The leases have a model, internal/lab/proof/steps/lease.smt2, for which z3 proves that no ID
 // repeats. In a run with leases each request to put a record, its arrival, its answer, each grant
 // and each stamped tick has to be a step of this model. Package steps evaluates the file itself;
-// model.go says which step an act is. A run is held against the model until something happens that
-// the model supposes not to happen: a machine is cloned, a record or the entry "store" is lost
-// alone, or a request is stored twice. LocalCopy is not in the model. If the store's clock is
-// wrong, holders that are taken for dead are not checked.
+// model.go says which step an act is. A run is compared with the model until something happens that
+// the model does not have: a machine is cloned, a record or the entry "store" is lost alone, or a
+// request is stored twice. LocalCopy is not in the model. If the store's clock is wrong, holders
+// that are taken for dead are not checked.
 //
 // # Crashes at any instruction
 //
@@ -80,16 +80,15 @@
 //
 // # What cannot be promised
 //
-// A machine that is cloned while it holds a lease holds it twice. If its hypervisor tells
-// (Scenario.Guarded), no ID may repeat all the same; each copy that was told takes another
-// worker ID. Otherwise repeated IDs
-// are allowed within the window that the two had in common when it was cloned,
-// and nowhere else; Totals counts them. A process that takes the worker ID after one of the
-// two released it may repeat them, too.
+// A machine that is cloned while it holds a lease holds it twice. If its hypervisor reports clones
+// (Scenario.Guarded), no ID may repeat, because each copy takes another worker ID. Otherwise
+// repeated IDs are allowed within the window that the two had in common when the machine was
+// cloned, and nowhere else; Totals counts them. A process that takes the worker ID after one of the
+// two has released it may repeat them, too.
 //
 // # Replay
 //
-// Chance spreads what happens over the nanoseconds, so that hardly any two things happen at one
-// time, and a seed does the same each time. If two do, as in one of some hundred seeds, their order
-// is not the seed's: try again. A test of internal/lab/sim runs seeds twice.
+// Events are spread at random over the nanoseconds, so that hardly any two happen at the same time,
+// and a seed does the same each time. If two do, as in one of some hundred seeds, their order does
+// not depend on the seed: try again. A test of internal/lab/sim runs seeds twice.
 package fleet

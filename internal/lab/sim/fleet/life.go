@@ -65,7 +65,7 @@ func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
 	return l, err
 }
 
-// hasEnded is whether the lease has, and the program ends with it.
+// hasEnded reports whether the lease has ended, and the program with it.
 func (p *process) hasEnded() bool {
 	err := p.lease.Err()
 	if err == nil {
@@ -81,7 +81,7 @@ func (p *process) hasEnded() bool {
 	return true
 }
 
-// mayStamp is whether the process has had a worker ID.
+// mayStamp reports whether the process has had a worker ID.
 func (p *process) mayStamp(worker int) bool {
 	p.w.store.mu.Lock()
 	defer p.w.store.mu.Unlock()
@@ -146,8 +146,8 @@ func (p *process) checkHaste(o outcome) {
 	}
 }
 
-// checkLeap: a bound is further ahead than the time that has passed lets expect only
-// if the clock has been there for MaxLeap. (If the store has a clock, checkSave knows.)
+// checkLeap: a bound is further ahead than it should be by the time that has passed only if the
+// clock has been there for MaxLeap. (If the store has a clock, checkSave checks this.)
 func (p *process) checkLeap(r *record) {
 	w := p.w
 	m := time.Since(w.begun)
@@ -210,8 +210,9 @@ func (p *process) checkOverslept(o outcome) {
 	}
 }
 
-// checkSpared: whoever holds a worker ID keeps it and has IDs without a gap, if nothing happens but
-// that the store loses its entries. Then a clone of an earlier holder may put its own record back.
+// checkSpared: a process that holds a worker ID keeps it and has IDs without a gap, if nothing
+// happens except that the store loses its entries. After a loss, a clone of an earlier holder may
+// put its own record back.
 func (p *process) checkSpared(o outcome) {
 	if !p.Spared || p.w.troubled.Load() || p.robbed {
 		return
@@ -221,8 +222,8 @@ func (p *process) checkSpared(o outcome) {
 	}
 }
 
-// isQuiet is whether the process has run since a call began, and the store and the network have
-// been in order since some time before.
+// isQuiet reports whether the process has run since a call began, and the store and the network
+// have worked since some time before it.
 func (p *process) isQuiet(before, call time.Duration) bool {
 	p.node.mu.Lock()
 	awake := time.Since(p.wakesAt) > call
@@ -230,7 +231,7 @@ func (p *process) isQuiet(before, call time.Duration) bool {
 	return p.w.isCalm() || awake && p.faults.haveBeenOverFor(before+call) && p.w.store.faults.haveBeenOverFor(before+call)
 }
 
-// mayBeExpired is whether a lease may have expired although all faults have ended
+// mayBeExpired reports whether a lease may have expired although all faults have ended
 // long ago: its clock has leapt and is not trusted yet, or its worker ID is another's.
 func (p *process) mayBeExpired(err error) bool {
 	return errors.Is(err, lease.ErrClockLeap) || errors.Is(err, lease.ErrLost) || errors.Is(err, snowflake.ErrClockBackward)
@@ -280,7 +281,7 @@ func (n *node) isAlive() bool {
 	return time.Since(n.issuedAt) <= 2*n.w.Window+2*time.Second+20*n.w.Layout.Unit+4*n.Gap
 }
 
-// isExcused is whether the layout's time has run out, or the node's clock has not caught up
+// isExcused reports whether the layout's time has run out, or the node's clock has not caught up
 // with what it stamped or is not to be trusted, or all worker IDs that it may have are taken,
 // used up or ahead of its clock.
 func (n *node) isExcused() bool {
@@ -361,7 +362,7 @@ func (n *node) reading() time.Time {
 	return n.machine.Wall()
 }
 
-// isBehind is whether the clock has not caught up with what was stamped with the lease's
+// isBehind reports whether the clock has not caught up with what was stamped with the lease's
 // worker ID. If the policy changes the clock sequence, it must not have caught up with any
 // clock sequence.
 func (n *node) isBehind(r record, g snowflake.Grant, last, now time.Time) bool {

@@ -26,7 +26,7 @@ type call struct {
 	err        error
 }
 
-// outcome is what came of the calls that a process made together.
+// outcome is the result of the calls that a process made together.
 type outcome struct {
 	calls         []*call
 	callers       int
@@ -151,8 +151,8 @@ func (p *process) crowd(callers, each int) error {
 	return p.calls(all...)
 }
 
-// calls lets callers come, each with one call after the other, and holds what comes of it against
-// what was promised.
+// calls lets callers come, each with one call after the other, and checks the results against what
+// is promised.
 func (p *process) calls(callers ...[]*call) error {
 	o := outcome{calls: slices.Concat(callers...), callers: len(callers), before: p.gen.Stats(), mono: p.machine.Mono(),
 		renewals: p.lease.Stats().Renewals}
@@ -209,7 +209,7 @@ func (p *process) meet(callers [][]*call) {
 	wg.Wait()
 }
 
-// isContextError is whether a call failed because its context had ended, and not because
+// isContextError reports whether a call failed because its context had ended, and not because
 // a store's context had.
 func isContextError(err error) bool {
 	if errors.Is(err, snowflake.ErrLeaseExpired) || errors.Is(err, snowflake.ErrClockBackward) {

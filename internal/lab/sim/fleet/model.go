@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// model holds a run against the model of the leases: each act is a step of the model, or two steps.
+// model compares a run with the model of the leases: each act is a step of the model, or two steps.
 // An acquisition is a holder, and each request to put a record is a save. A record which says that
 // a record was lost counts as no entry, because nobody holds it. A time is the end of its tick.
 //
@@ -29,7 +29,7 @@ type model struct {
 	over      bool // nothing more is held against the model
 	holders   map[string]*holder
 	byNumber  []*holder               // from 1 on
-	versions  map[string]int          // by version: the save that was made; 0 if it is not a holder's
+	versions  map[string]int          // the save, by version; 0 if it is not a holder's
 	lastSent  int                     // the last save
 	names     map[string]int64        // how often the store had lost all when it got a name
 	wiped     int64                   // how often it has
@@ -52,7 +52,7 @@ type published struct {
 	worker int
 }
 
-// skew is by how much clocks may differ if the store loses entries.
+// skew is how much clocks may differ if the store loses entries.
 const skew = time.Minute
 
 // newModel returns nil if the run has something that the model does not have.
@@ -81,8 +81,7 @@ func newModel(w *world) *model {
 	return m
 }
 
-// does runs f, unless the model has nothing to say of the run any more. If f returns an error, the
-// run has failed.
+// does runs f, unless the comparison has ended. If f returns an error, the run has failed.
 func (m *model) does(f func() error) {
 	if m == nil {
 		return
@@ -98,8 +97,8 @@ func (m *model) does(f func() error) {
 	}
 }
 
-// leave ends the comparison, because something happened that the model supposes not to happen. If
-// nothing else is looked at, it ends the run.
+// leave ends the comparison, because something happened that the model does not have. If nothing
+// else is checked, it ends the run.
 func (m *model) leave(why string) { m.does(func() error { return m.left(why) }) }
 
 // left is leave. m.mu is held.

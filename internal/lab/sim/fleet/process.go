@@ -329,7 +329,7 @@ func (p *process) exit() {
 	}
 }
 
-// quiet is a logger for nobody.
+// quiet is a logger that discards everything.
 var quiet = slog.New(slog.DiscardHandler)
 
 // crashAt kills the process if it is to crash at this point.
@@ -387,7 +387,7 @@ func (p *process) takeReadings() (r readings) {
 	return r
 }
 
-// sleep is false when the process has died meanwhile.
+// sleep returns false if the process has died meanwhile.
 func (p *process) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d + 1)
 	defer timer.Stop()

@@ -130,7 +130,7 @@ func (e Event) point() string {
 	return callPoints[e.N%len(callPoints)]
 }
 
-// isLoad reports whether an event is no fault.
+// isLoad reports whether an event is load, and not a fault.
 func (e Event) isLoad() bool { return e.Kind == Burst || e.Kind == Saturate || e.Kind == FillMany }
 
 const (

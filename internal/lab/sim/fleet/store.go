@@ -40,7 +40,7 @@ type store struct {
 	holders map[string][]*process // by token
 }
 
-// worker is what became of a worker ID.
+// worker is what has happened to a worker ID.
 type worker struct {
 	record record   // what its entry says; zero if there is none
 	saved  record   // the last record that was saved, also if it is gone
@@ -87,7 +87,7 @@ func (s *store) worker(id int) *worker {
 	return s.workers[id]
 }
 
-// of is worker for those who do not hold s.mu.
+// of is worker for callers that do not hold s.mu.
 func (s *store) of(id int) worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
