@@ -40,7 +40,7 @@ func benchBurst[T any](b *testing.B, name string, open func(testing.TB) func(dst
 	})
 }
 
-// each fills a slice by one call an ID.
+// each fills a slice with one call for each ID.
 func each[T any](next func() (T, error)) func(dst []T) error {
 	return func(dst []T) (err error) {
 		for i := range dst {
@@ -52,7 +52,7 @@ func each[T any](next func() (T, error)) func(dst []T) error {
 	}
 }
 
-// always is each for a call that returns no error.
+// always is like each, for a call that returns no error.
 func always[T any](next func() T) func(dst []T) error {
 	return func(dst []T) error {
 		for i := range dst {

@@ -88,8 +88,8 @@ func BenchmarkNext(b *testing.B) {
 }
 
 // BenchmarkSaturated asks for more IDs than a layout has, for as long as -benchtime
-// says. It reports the share of the ceiling that comes, and the processor time of
-// the waits. It runs for as long before it measures, because goroutines that have
+// says. It reports the share of the ceiling that is reached, and the processor time of
+// the waits. Before it measures, it runs for as long again, because goroutines that have
 // just started sleep and wake in step, and get into each other's way.
 func BenchmarkSaturated(b *testing.B) {
 	for _, l := range saturated {
@@ -147,8 +147,8 @@ func saturate(b *testing.B, d time.Duration, goroutines int, f issue) (rate, cor
 	return float64(ids.Load()) / took.Seconds(), float64(after-before) / float64(took), known
 }
 
-// BenchmarkTail times every call, with two readings of the clock. About one reading
-// is in each figure: lib=none calls nothing and shows how much it is.
+// BenchmarkTail times every call, with two readings of the clock. Each figure includes about one
+// reading: lib=none calls nothing, and shows how long that takes.
 func BenchmarkTail(b *testing.B) {
 	none := lib{name: "none", open: func(testing.TB) issue { return func(int) error { return nil } }}
 	for _, l := range append([]lib{none}, ample...) {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// part is timed at once: its n IDs take about 100 µs, so that other work of the
+// part is timed as a whole: its n IDs take about 100 µs, so that other work of the
 // machine seldom comes in between.
 type part struct {
 	n    int
@@ -106,7 +106,7 @@ func reportRatio(b *testing.B, ratio float64) {
 	b.ReportMetric(ratio, "ratio")
 }
 
-// ceilingRatio divides the IDs that our default layout allows by the IDs that come.
+// ceilingRatio divides the IDs that our default layout allows by the IDs that are issued.
 func ceilingRatio(b *testing.B, goroutines int) {
 	l := named(saturated, ours)
 	rate, _, _ := saturate(b, time.Duration(b.N)*time.Millisecond, goroutines, l.open(b))

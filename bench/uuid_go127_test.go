@@ -7,7 +7,7 @@ import (
 	"uuid"
 )
 
-// The standard library has UUIDs since Go 1.27.
+// The standard library has had UUIDs since Go 1.27.
 func init() {
 	ample = append(ample, lib{name: "std-uuid-v7", open: func(testing.TB) issue {
 		return func(n int) error {

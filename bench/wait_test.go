@@ -69,9 +69,8 @@ func longestWait(b *testing.B, open func(testing.TB) issue, callers int, length 
 	b.ReportMetric(float64(slices.Max(got)), "most-ids")
 }
 
-// BenchmarkDeadlines has 400 callers ask in a loop for IDs of a layout with 2 IDs a
-// millisecond. They give up after 5 to 200 ms. It reports the share of the ceiling
-// that comes.
+// BenchmarkDeadlines has 400 callers ask in a loop for IDs of a layout with 2 IDs a millisecond.
+// They give up after 5 to 200 ms. It reports the share of the ceiling that is reached.
 func BenchmarkDeadlines(b *testing.B) {
 	const length = 2 * time.Second
 	b.Run("bits=1/lib=ours/callers=400", func(b *testing.B) {

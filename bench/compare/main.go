@@ -1,6 +1,5 @@
-// The compare program does the faults of docs/compare.md to this library and its Go
-// peers. It builds the program in the folder faults with a time package whose clock
-// can be set, and runs it.
+// The compare program exposes this library and its Go peers to the faults of docs/compare.md. It
+// builds the program in the folder faults with a time package whose clock can be set, and runs it.
 //
 //	go run ./bench/compare
 //

@@ -26,9 +26,9 @@ var defaults = []struct{ name, column string }{
 }
 
 // BenchmarkDefault measures the server's processor time for a row: -rows rows in statements of
-// -batch rows, and then -singles rows in a statement each. Commits do not wait for the disk, whose
-// noise is greater than what is measured. It prints the medians of -rounds rounds, with the lowest
-// and highest.
+// -batch rows, and then -singles rows in a statement each. Commits do not wait for the disk,
+// because its noise is greater than what is measured. It prints the medians of -rounds rounds, with
+// the lowest and highest.
 func BenchmarkDefault(b *testing.B) {
 	s := startPostgres(b, 512)
 	s.generator(b)

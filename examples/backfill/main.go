@@ -1,13 +1,12 @@
-// The backfill program gives IDs to rows that already have a time, for example
-// because their key was a UUID so far. The IDs are unique and have the rows' own
-// times. The program takes millions of rows in any order, in bounded memory.
+// The backfill program gives IDs to rows that already have a time, for example rows whose key has
+// been a UUID so far. The IDs are unique and have the rows' own times. The program takes millions
+// of rows in any order, in bounded memory.
 //
-// An ID is a time, a worker and a sequence number. So the rows of one tick need
-// different sequence numbers. The worker ID must be reserved for the backfill: if no
-// generator has it, now or ever, no generator can issue the same IDs. To number the
-// rows of a tick, the program must see all of them together. First it spreads the
-// rows over files, by their tick. Then it numbers the rows of one file after the
-// other, with only one file's ticks in memory. The same input gives the same IDs, so
+// An ID is a time, a worker and a sequence number. So the rows of one tick need different sequence
+// numbers. The worker ID must be reserved for the backfill: if no generator ever has it, no
+// generator can issue the same IDs. To number the rows of a tick, the program must see all of them
+// together. First it spreads the rows over files, by their tick. Then it numbers the rows of one
+// file after the other, with only one file's ticks in memory. The same input gives the same IDs, so
 // you may run it again after a failure.
 //
 // Here the rows are made up. In your program they come from the database, and go

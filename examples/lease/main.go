@@ -4,8 +4,8 @@
 //
 //	go run ./examples/lease /var/lib/orders/workers
 //
-// If two of them run at the same time, each has another worker ID. Without an
-// argument, it uses a temporary directory, which no other process shares.
+// If two such programs run at the same time, their worker IDs differ. Without an argument, the
+// program uses a temporary directory, which no other process shares.
 package main
 
 import (

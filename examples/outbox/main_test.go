@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(servertest.Main(m, nil))
 }
 
-// program is this test binary as the program.
+// program returns the command that runs this test binary as the outbox program.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	path, err := os.Executable()
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Every event of two writers is delivered, also those of the time while the deliverer was dead.
+// Every event of two writers is delivered, including those written while the deliverer was dead.
 func TestEveryEventIsDelivered(t *testing.T) {
 	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
 	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() })

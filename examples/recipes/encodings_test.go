@@ -51,7 +51,7 @@ also:
 	require.NoError(t, yaml.Unmarshal(b, &back))
 	assert.Equal(t, event, back)
 
-	// Also without quotes, as people write it; and as strict.
+	// Without quotes, as people write it, an ID is read just as strictly.
 	require.NoError(t, yaml.Unmarshal([]byte("id: 117469438034313216"), &back))
 	for _, bad := range []string{"id: -1", "id: 0x10", "id: 1_000", "id: 007", "id: 1.5", "id: yes", "order: user_038ANTKF00000"} {
 		assert.Error(t, yaml.Unmarshal([]byte(bad), &back), bad)
@@ -153,7 +153,7 @@ func TestWithTheTagFull(t *testing.T) {
 	runs(t, "TestHTTP/gin", nil, "-tags", "full,nomsgpack", "-run", "^Test(HTTP|PostgreSQL)$/(gin|ent|bun)", ".")
 }
 
-// runs runs go test in another way, and checks that a test was run.
+// runs runs go test with other settings, and checks that a test was run.
 func runs(t *testing.T, test string, env []string, args ...string) {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"test", "-v"}, args...)...)

@@ -19,7 +19,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
-// insertOrder works inside a transaction, too: a conflict that is refused would abort it.
+// insertOrder also works inside a transaction: it uses ON CONFLICT, because an error would abort
+// the transaction.
 func insertOrder(ctx context.Context, pool *pgxpool.Pool, gen *snowflake.Generator, item string) (id snowflake.ID, collisions int, err error) {
 	for ; ; collisions++ {
 		if id, err = gen.NextIDContext(ctx); err != nil {
