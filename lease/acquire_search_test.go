@@ -17,7 +17,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// occupy gives each worker ID of a layout, for which is returns true, to a live holder.
+// occupy gives each worker ID of a layout for which is returns true to a live holder.
 func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker int) bool) {
 	for worker := range 1 << layout.WorkerBits {
 		if is(worker) {
@@ -74,8 +74,8 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 	})
 }
 
-// Who lists in the moment in which all is lost may find a mark without its record. The wait for the
-// door is enough then.
+// A process that lists the records just when all of them are lost may find a mark without its
+// record. Then the wait for the door is enough.
 func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	m, l := newMemory(), snowflake.DefaultLayout()
 	wait := func() (record, time.Duration) {
@@ -94,8 +94,8 @@ func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	require.NotEmpty(t, next.Waited.Name)
 }
 
-// A process that wants to save how long a record is lost, and is too slow, goes on with what
-// another process has saved.
+// If a process is about to save how long a record has been lost, and another process is quicker, it
+// goes on with what the other one has saved.
 func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -158,7 +158,7 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 	}
 }
 
-// A process that saw a wait begin, which others have saved since, knows all of it.
+// A process that saw a wait begin knows all of it, even if other processes have saved it since.
 func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
 	s, begun := sightings{}, time.Now()
 	at := func(d time.Duration) moment { return moment{at: begun.Add(d)} }

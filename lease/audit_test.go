@@ -38,8 +38,8 @@ func audited(d door, torn int, records ...record) *History {
 	return h
 }
 
-// Each ID is of worker 3 and clock sequence 0, unless its case says otherwise, and so many seconds
-// after the first bound.
+// Each ID is of worker 3 and of clock sequence 0, unless its case says otherwise. Its time is a
+// number of seconds after begun.
 func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
@@ -226,8 +226,8 @@ func meanwhile(prefix string, f func()) fault {
 	}
 }
 
-// If a chunk is trimmed while the store is read, nobody whose holding is still kept is taken for a
-// stranger or forgotten.
+// If a chunk is trimmed while the store is read, no ID whose holding is still kept counts as never
+// issued or as forgotten.
 func TestHistoryThatIsTrimmedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -288,7 +288,8 @@ func TestHistoryOfAStoreThatLosesItsEntries(t *testing.T) {
 	})
 }
 
-// An entry that cannot be read costs its worker ID at most, and accuses nobody.
+// An entry that cannot be read makes only the IDs of its worker ID forgotten, and none never
+// issued.
 func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

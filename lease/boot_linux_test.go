@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The kernel's clock passes as the monotonic one does, and a program's fake time does not look like
-// sleep.
+// The kernel's clock advances as the monotonic one does, and a program's fake time does not look
+// like a suspended host.
 func TestKernelTellsSinceWhenItWasBooted(t *testing.T) {
 	host, boot, asleep := kernelBoot()
 	require.NotEmpty(t, host)

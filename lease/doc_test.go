@@ -68,8 +68,7 @@ func declared(t *testing.T) map[string]bool {
 	return names
 }
 
-// The proof, and the model of which z3 proves it, call what the package does by the names that it
-// has there.
+// The proof, and the model for which z3 proves it, use the names of the code.
 func TestProofHasTheNamesOfTheCode(t *testing.T) {
 	is := declared(t)
 	doc, err := os.ReadFile("doc.go")

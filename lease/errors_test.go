@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// In an error's text, the cause stands before the consequence, and nothing stands twice. errors.Is
+// In an error's text, the cause comes before the consequence, and nothing is repeated. errors.Is
 // still finds every sentinel.
 func TestErrorTextsNameCauseFirst(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)

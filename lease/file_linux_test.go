@@ -100,7 +100,8 @@ func TestFileOnAFullDiskFailsAndRecovers(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, one, is)
 		assert.NoFileExists(t, fileOf(dir, 1)+"~new", "what was written of it takes no space")
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // Acquire waits for room
+		// Acquire waits for room.
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		_, err = lease.Acquire(ctx, s, &lease.Options{NewStore: true})
 		cancel()
 		require.ErrorIs(t, err, syscall.ENOSPC)
@@ -124,8 +125,8 @@ func TestPipeInPlaceOfAFileIsRefused(t *testing.T) {
 	}
 }
 
-// A full disk, a file system without inodes, and one that is read-only end no start, and nobody has
-// to restart a holder.
+// With a full disk, a file system without free inodes, or one that is read-only, a start waits, and
+// no holder has to be restarted.
 func TestDirectoryThatTakesNoWritesIsATroubleThatPasses(t *testing.T) {
 	const limits = "size=1m,nr_inodes=64"
 	dir := mountTmpfs(t, limits)

@@ -51,7 +51,8 @@ func TestInitRefusesBadArguments(t *testing.T) {
 	require.ErrorIs(t, Init(t.Context(), m, fleet), errDown)
 	require.Zero(t, m.puts)
 	m.becomes(func(ctx context.Context, q *query, next asks) error {
-		return errors.Join(next(ctx, q), map[bool]error{true: errDown}[q.writes()]) // the answer is lost
+		// The answer is lost.
+		return errors.Join(next(ctx, q), map[bool]error{true: errDown}[q.writes()])
 	})
 	require.ErrorIs(t, Init(t.Context(), m, fleet), errDown)
 	m.becomes()

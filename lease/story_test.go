@@ -251,7 +251,7 @@ func (s *story) say(at time.Time, party string, after int, text string) {
 	s.lines = append(s.lines, seen{at.Sub(s.begun), party, after, s.relative(text)})
 }
 
-// tells is what the store, or nobody, says.
+// tells adds a line that is the store's, or no party's.
 func (s *story) tells(format string, args ...any) {
 	s.say(time.Now(), "store", 1, fmt.Sprintf(format, args...))
 }
@@ -267,8 +267,8 @@ var (
 	copies    = regexp.MustCompile(` @[A-Z2-7]{26}`)
 )
 
-// relative rewrites instants as what they are since the beginning, and leaves out what differs from
-// run to run.
+// relative rewrites instants as times since the beginning of the story, and leaves out what differs
+// from run to run.
 func (s *story) relative(text string) string {
 	text = strings.NewReplacer("lease: ", "", "snowflake: ", "").Replace(processes.ReplaceAllString(text, ""))
 	text = copies.ReplaceAllString(tail.ReplaceAllString(text, ""), " @copy")
@@ -289,7 +289,7 @@ func (s *story) at(instant time.Time) string {
 	return short(instant.Sub(s.begun))
 }
 
-// short returns d in few letters.
+// short returns d as a short text.
 func short(d time.Duration) string {
 	text := d.Round(ms).String()
 	for _, whole := range []string{"m0s", "h0m"} {
@@ -329,7 +329,7 @@ func (s *story) end() {
 	time.Sleep(time.Hour)
 }
 
-// do does a command.
+// do carries out a command.
 func (s *story) do(c command) {
 	what, words := c.words[0], append(c.words[1:], "", "")
 	p := s.party(words[0])
@@ -687,8 +687,8 @@ func (p *party) isCrashed() bool {
 	return p.crashed
 }
 
-// calls asks for an ID, or for IDs for a time, and says what came of it. Results that differ in
-// numbers only are one line.
+// calls asks for an ID, or for IDs for a time, and tells the results. Results that differ only in
+// numbers are one line.
 func (p *party) calls(long, every, within time.Duration) {
 	var result, first, last string
 	n, begun, s := 0, time.Now(), p.story
@@ -719,7 +719,7 @@ func (p *party) calls(long, every, within time.Duration) {
 	flush()
 }
 
-// call asks for one ID. It looks whether a promise is broken.
+// call asks for one ID, and checks that no promise is broken.
 func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 	ctx, s := p.t.Context(), p.story
 	if within > 0 {

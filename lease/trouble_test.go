@@ -99,7 +99,7 @@ func TestStartWaitsForWhatMayPassAndSaysForWhat(t *testing.T) {
 	})
 }
 
-// A cause that changes is told, also if the later errors are time-outs that have a cause of their
+// A cause that changes is logged, even if the later errors are time-outs that have a cause of their
 // own.
 func TestCauseThatChangesIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ func (m *memory) mark(t *testing.T) time.Time {
 // ago returns how far the watermark is behind.
 func (m *memory) ago(t *testing.T) time.Duration { return time.Since(m.mark(t)) }
 
-// withEngine is whether the store has a clock.
+// withEngine runs a test with a store that has a clock, and with one that has none.
 func withEngine(t *testing.T, f func(t *testing.T, m *memory)) {
 	for _, own := range []bool{false, true} {
 		t.Run(fmt.Sprint("engine's clock: ", own), func(t *testing.T) {
@@ -42,7 +42,7 @@ func withEngine(t *testing.T, f func(t *testing.T, m *memory)) {
 	}
 }
 
-// A call that waits for its tick gets its ID, however late.
+// A call that waits for its tick gets its ID, so the floor stays below it.
 func TestWaitingCallKeepsTheWatermarkBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := mustAcquire(t, newMemory(), fleet, clockAt(0))
@@ -313,7 +313,8 @@ func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
 	})
 }
 
-// starts tells whether a newcomer has a worker ID within a time, and the error.
+// starts lets a newcomer acquire a worker ID and release it. It returns the error if it gets none
+// within a time.
 func (m *memory) starts(t *testing.T, owner string, within time.Duration, change ...func(*Options)) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -329,8 +330,8 @@ func (m *memory) starts(t *testing.T, owner string, within time.Duration, change
 	return err
 }
 
-// A clock was a year ahead once. When the watermark is lost, others do not begin at the bound that
-// it left.
+// A clock was a year ahead once. When the watermark is lost, newcomers do not begin at the bound
+// that this clock left.
 func TestClockThatWasAheadStopsNobodyWhenTheWatermarkIsLost(t *testing.T) {
 	for _, value := range []string{"", "?", "null", "{}"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -412,8 +413,8 @@ func TestReaderThatIsAheadStopsNobodyBesideALostRecord(t *testing.T) {
 	})
 }
 
-// A holder was idle, and the watermark passed its last ID. Nobody who comes after its release, and
-// after the loss of the watermark, begins below.
+// A holder was idle, and the watermark passed its last ID. After its release, and after the loss of
+// the watermark, no newcomer begins below.
 func TestIdleHolderReleasesNothingBelowTheWatermark(t *testing.T) {
 	for _, value := range []string{"?", "null", "{}", `{"proposed":"2500-01-01T00:00:00Z"}`} {
 		synctest.Test(t, func(t *testing.T) {

@@ -445,20 +445,42 @@ func TestRunFindsEachFault(t *testing.T) {
 		test   string
 		faults []string
 	}{
-		{"PutAndDeleteNameTheVersion", []string{"always away", "any version of no entry", "no version of any entry", "versions as prefixes", "versions as longer texts", "a version of any entry", "last Put wins", "conflicts with another error", "silent conflicts", "conflicts that store", "Delete ignores the version", "Delete does nothing", "Delete of nothing succeeds", "clients that do not meet", "Put returns no value", "Put returns another time", "an entry twice"}},
+		{"PutAndDeleteNameTheVersion", []string{
+			"always away", "any version of no entry", "no version of any entry", "versions as prefixes",
+			"versions as longer texts", "a version of any entry", "last Put wins",
+			"conflicts with another error", "silent conflicts", "conflicts that store",
+			"Delete ignores the version", "Delete does nothing", "Delete of nothing succeeds",
+			"clients that do not meet", "Put returns no value", "Put returns another time", "an entry twice",
+		}},
 		{"VersionsNeverRepeat", []string{"versions count from 1", "versions are sums of the value"}},
-		{"EntriesComeBackAsTheyWere", []string{"values are trimmed", "values are cut", "values of three bytes a character", "carriage returns are dropped", "control characters are dropped", "an empty value is no entry"}},
+		{"EntriesComeBackAsTheyWere", []string{
+			"values are trimmed", "values are cut", "values of three bytes a character",
+			"carriage returns are dropped", "control characters are dropped", "an empty value is no entry",
+		}},
 		{"KeysAreTakenLiterally", []string{"keys are cut", "dots are dashes", "numbers are compared"}},
 		{"ListReturnsAPrefix", []string{"a prefix is a folder", "a dot matches anything", "a prefix is a part"}},
 		{"ListReturnsAll", []string{"one page", "at most 4 MiB"}},
-		{"EntriesShareNoMemory", []string{"memory shared with Put's argument", "memory shared with Put's result", "memory shared with reads"}},
+		{"EntriesShareNoMemory", []string{
+			"memory shared with Put's argument", "memory shared with Put's result", "memory shared with reads",
+		}},
 		{"ReadersSeeWhatWasStored", []string{"stale view", "an entry left out while others change", "one version for all"}},
 		{"OneOfManyWins", []string{"check and write apart"}},
-		{"DoneContextChangesNothing", []string{"Get ignores the context", "List ignores the context", "Put ignores the context", "Delete ignores the context", "Now ignores the context", "done context, stored later"}},
+		{"DoneContextChangesNothing", []string{
+			"Get ignores the context", "List ignores the context", "Put ignores the context",
+			"Delete ignores the context", "Now ignores the context", "done context, stored later",
+		}},
 		{"LatePutsChangeNothing", []string{"halves", "late Puts win", "Puts that are late arrive twice"}},
-		{"TimesAreTheEnginesTimes", []string{"no time", "clock in whole seconds", "clock that stands still", "another clock than Now's", "clock that runs backward", "Now stands still", "reading is storing"}},
+		{"TimesAreTheEnginesTimes", []string{
+			"no time", "clock in whole seconds", "clock that stands still", "another clock than Now's",
+			"clock that runs backward", "Now stands still", "reading is storing",
+		}},
 		{"WipedStoreStartsAnew", []string{"versions begin again after a loss"}},
-		{"UnreadableEntryIsAnError", []string{"garbled is none", "garbled is an entry", "garbled hides the others", "garbled is another error", "garbled has no version", "garbled has another version in a List", "garbled has another version each time", "garbled keeps its version", "garbled has any version", "garbled is no conflict", "garbled is not replaced", "garbled is not removed"}},
+		{"UnreadableEntryIsAnError", []string{
+			"garbled is none", "garbled is an entry", "garbled hides the others", "garbled is another error",
+			"garbled has no version", "garbled has another version in a List",
+			"garbled has another version each time", "garbled keeps its version", "garbled has any version",
+			"garbled is no conflict", "garbled is not replaced", "garbled is not removed",
+		}},
 		{"LeasesChangeHands", []string{"clients that do not meet"}},
 		{"CrashedHoldersWorkerIDComesFree", []string{"clients that do not meet"}},
 		{"LostRecordIsPutBack", []string{"no second creation"}},
