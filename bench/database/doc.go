@@ -3,11 +3,11 @@
 // test; there is nothing to import. docs/keys.md has the figures, and says what is measured and
 // how.
 //
-//	go test -run '^$' -bench Default ./bench/database         # columns whose IDs PostgreSQL makes: minutes
+//	go test -run '^$' -bench Default ./bench/database         # IDs from PostgreSQL: minutes
 //	go test ./bench/database                                  # 2,000 rows: seconds
-//	go test -run '^$' -bench . -timeout 0 ./bench/database    # a million rows, all of it: an hour or more
+//	go test -run '^$' -bench . -timeout 0 ./bench/database    # a million rows: an hour or more
 //	go test -run '^$' -bench Keys/server=PostgreSQL/pool=32MB -timeout 0 ./bench/database -rounds 1
-//	go test -run '^$' -bench Fence ./bench/database           # inserts with and without package follow's fence: minutes
+//	go test -run '^$' -bench Fence ./bench/database           # with and without a fence: minutes
 //	go test ./bench/database -args -h                         # the flags
 //
 // It starts servers of the Debian packages postgresql and mariadb-server, with their data in a

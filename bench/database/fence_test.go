@@ -61,7 +61,9 @@ func BenchmarkRaise(b *testing.B) {
 			for _, way := range []string{"none", "check", "exclusive"} {
 				if way != "exclusive" || name == "PostgreSQL" {
 					f := s.fenced(b, name, load{way, 64, holds, 200 * time.Millisecond, 6 * time.Second})
-					fmt.Printf("%s, 64 writers, fence %s, a transaction stays open for %v: raised %d times in %v, after %v at most; %d transactions, half in %v, 99 %% in %v\n", s.version, way,
+					fmt.Printf("%s, 64 writers, fence %s, a transaction stays open for %v: "+
+						"raised %d times in %v, after %v at most; %d transactions, half in %v, 99 %% in %v\n",
+						s.version, way,
 						holds, f.raised, f.took.Round(time.Millisecond), f.slowest.Round(time.Millisecond), len(f.each), f.part(0.5), f.part(0.99))
 				}
 			}

@@ -1,7 +1,7 @@
 // Command report measures this library beside its peers, and writes the tables of pages in docs/.
 // The pages' words are their own. Run it from the root of the repository.
 //
-//	go run ./bench/report          # measure all, write the tables of docs/benchmarks.md and the chart
+//	go run ./bench/report          # write docs/benchmarks.md and its chart
 //	go run ./bench/report -check   # compare a few ratios with bench/baseline.json
 //	go run ./bench/report -update  # measure them, and make them the baseline
 //	go run ./bench/report -server  # measure snowflaked, write the tables of docs/server-figures.md

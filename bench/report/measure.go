@@ -145,7 +145,8 @@ func exactly(name string) string {
 
 // run runs the benchmarks that match the pattern, and adds their values.
 func (s *samples) run(ctx context.Context, bin, pattern, benchtime string, args ...string) error {
-	cmd := exec.CommandContext(ctx, bin, append([]string{"-test.run", "^$", "-test.bench", pattern, "-test.benchtime", benchtime}, args...)...)
+	flags := []string{"-test.run", "^$", "-test.bench", pattern, "-test.benchtime", benchtime}
+	cmd := exec.CommandContext(ctx, bin, append(flags, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("-test.bench %s: %w\n%s", pattern, err, out)

@@ -91,7 +91,8 @@ func machine(s *samples, command string, start time.Time, others, versions strin
 		system += ", kernel " + regexp.MustCompile(`^\d+\.\d+`).FindString(string(release))
 	}
 	return fmt.Sprintf("| | |\n|---|---|\n| command | `%s` |\n| on | %s, for %v |\n| processor | %s, %d cores |\n| system | %s |\n| Go | %s |\n| %s | %s |\n",
-		command, start.UTC().Format(time.DateOnly), time.Since(start).Round(time.Second), s.cpu, runtime.NumCPU(), system, runtime.Version(), others, versions)
+		command, start.UTC().Format(time.DateOnly), time.Since(start).Round(time.Second), s.cpu, runtime.NumCPU(),
+		system, runtime.Version(), others, versions)
 }
 
 // peers returns the modules that are measured.
@@ -124,7 +125,8 @@ func comparison(s *samples) string {
 	}{
 		{"ns an ID, 1 goroutine", "Next", "goroutines", "1", []unit{{name: "ns/op", format: nanos}}},
 		{"64 goroutines", "Next", "goroutines", "64", []unit{{name: "ns/op", format: nanos}}},
-		{"of the ceiling / of a core, 12 bits, 64 goroutines", "Saturated/bits=12", "goroutines", "64", []unit{{name: "%ceiling", format: percent}, {name: "%core", format: percent}}},
+		{"of the ceiling / of a core, 12 bits, 64 goroutines", "Saturated/bits=12", "goroutines", "64",
+			[]unit{{name: "%ceiling", format: percent}, {name: "%core", format: percent}}},
 		{"longest wait of 1,000 callers, 12 bits", "Wait/bits=12", "callers", "1000", []unit{{name: "longest-ns", format: shortTime}}},
 	}
 	header := []string{"library"}

@@ -6,7 +6,7 @@
 //	go run ./bench/report -server -rounds 3             # write the page: half a minute a round
 //	go test -run '^$' -bench 'Call/call=(http1|grpc)' ./bench/server
 //	go test ./bench/server -run '^$' -bench 'Half|Overhead' -benchtime 1x -load 10s
-//	go test ./bench/server -run '^$' -bench Host -benchtime 3x -load 10s # docs/scale.md has the figures
+//	go test ./bench/server -run '^$' -bench Host -benchtime 3x -load 10s # see docs/scale.md
 //
 // It starts servers of the Debian packages redis-server and postgresql. If one is not installed,
 // what needs it is skipped; if the variable CI is set, it fails. The servers' data is in memory if

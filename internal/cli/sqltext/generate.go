@@ -96,7 +96,8 @@ func (g Generator) Script() (string, error) {
 		"{epoch}", l.Epoch.Time().Format(time.RFC3339), "{expires}", l.Expires().Format(time.RFC3339),
 		"{last}", fmt.Sprint(ones(int(l.SequenceBits))), "{lastTick}", fmt.Sprint(ones(int(l.TimeBits))),
 		"{max}", fmt.Sprint(ones(int(l.TimeBits)+22)),
-		"{ahead}", fmt.Sprint(int64(ahead/l.Unit)), "{patience}", fmt.Sprint(int64(patience/l.Unit)), "{allowed}", fmt.Sprint(ahead.Seconds()),
+		"{ahead}", fmt.Sprint(int64(ahead/l.Unit)), "{patience}", fmt.Sprint(int64(patience/l.Unit)),
+		"{allowed}", fmt.Sprint(ahead.Seconds()),
 		"{mark}", mark, "{least}", least, "{above}", above, "{hint}", hint,
 		"{shift}", fmt.Sprint(shift), "{id}", fmt.Sprintf("((state >> 22) << %d) | bigint '%d' | %s", shift, fixed, number),
 	), nil

@@ -111,7 +111,8 @@ func (f *troubled) tryStart(t *testing.T, ctx context.Context, name string, isNe
 		t.Cleanup(func() { _ = end() })
 	}
 	l, err := lease.Acquire(ctx, store, &lease.Options{
-		Layout: fleetLayout(), Owner: name, Window: f.s.window(), MaxLeap: 24 * time.Hour, NewStore: isNew, Logger: slog.New(slog.DiscardHandler),
+		Layout: fleetLayout(), Owner: name, Window: f.s.window(), MaxLeap: 24 * time.Hour, NewStore: isNew,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return nil, err

@@ -56,7 +56,8 @@ func TestTextsAreReadOrRefusedByLine(t *testing.T) {
 		{"3jzfcijpj2z2a\n\n3jzfcijpj2z2b", "#rows", "3 "}, // Bluesky's
 		{"https://www.instagram.com/p/BsOGulcndj-/", "#fits", "the URL is of www.instagram.com"},
 		{"https://x.com/a/status/1541815603606036480?s=20", "#one-title", "1541815603606036480 as twitter"},
-		{"22345678912", "#reading-list", "decimal base"}, // digits only: decimal, though other forms have them, too
+		// Digits only: decimal, though other forms have them, too.
+		{"22345678912", "#reading-list", "decimal base"},
 		{codec.Encode(example), "#error", "may be an opaque text, which only a program with its key reads"},
 		{example.String() + "\n" + codec.Encode(example), "#errors", `line 2: not an ID: "` + codec.Encode(example) + `" may be an opaque text`},
 		{example.String() + "\n12x", "#errors", `line 2: not an ID: decimal "12x": it has a character that is not a digit`},
@@ -78,7 +79,8 @@ func TestServerThatIsDownOrHasTokensIsExplained(t *testing.T) {
 	p := open(t, serve(t), "")
 	p.expected = "Failed to load resource"
 	p.shows("#with-curl", p.url+"id")
-	serves("/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }) // breaks the connection
+	// The connection breaks.
+	serves("/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	const down = "the server does not answer: it is down, or the network is"
 	p.click("#issue")
 	p.shows("#live-error", "No IDs: "+down)

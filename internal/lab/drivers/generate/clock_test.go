@@ -144,7 +144,8 @@ func TestLockNeverOutlivesTheCall(t *testing.T) {
 			run(`BEGIN`)
 			run(`SAVEPOINT s`)
 			f.exec(t, `UPDATE clock SET pause = true`)
-			f.exec(t, fmt.Sprintf(`SELECT setval('%s', 1)`, f.state())) // the next draw opens a tick
+			// The next draw opens a tick.
+			f.exec(t, fmt.Sprintf(`SELECT setval('%s', 1)`, f.state()))
 			ended := make(chan error, 1)
 			go func() {
 				_, err := conn.ExecContext(context.Background(), `SET search_path = pg_catalog; SELECT `+f.Schema+`.snowflake_id()`)

@@ -127,7 +127,7 @@ func startMariaDB(t testing.TB) *server {
 	t.Helper()
 	s := &server{dialect: sqllease.MySQL}
 	s.addr, s.Process = servertest.MariaDB(t, answers(s.dialect), "--max-connections=1000", "--max-connect-errors=1000000",
-		"--connect-timeout=600", "--net-read-timeout=600", "--net-write-timeout=600") // on a busy machine
+		"--connect-timeout=600", "--net-read-timeout=600", "--net-write-timeout=600") // a slow machine
 	driver, source := ownersDSN(s.dialect, s.addr, "")
 	must(t, servertest.Open(t, driver, source), `CREATE DATABASE app`, `CREATE USER app IDENTIFIED BY 'se\'cret'`,
 		`GRANT ALL ON app.* TO app`,

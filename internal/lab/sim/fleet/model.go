@@ -302,7 +302,8 @@ func (m *model) reads(p *process, version string, since int) {
 func (m *model) granted(is published, token string, seq int, from, to time.Time) error {
 	h := m.holders[token]
 	if h == nil {
-		return fmt.Errorf("a lease is granted clock sequence %d from %s to %s, and nobody with its token has asked for a worker ID", seq, from.Format(timeFormat), to.Format(timeFormat))
+		return fmt.Errorf("a lease is granted clock sequence %d from %s to %s, and nobody with its token has asked for a worker ID",
+			seq, from.Format(timeFormat), to.Format(timeFormat))
 	}
 	if !slices.Contains(m.published[is], h) {
 		m.published[is] = append(m.published[is], h)

@@ -96,7 +96,9 @@ func (p *process) checkWatermark(t transaction, ids []snowflake.ID) {
 		common := w.isCommon(parts.Worker, parts.ClockSeq, parts.Time)
 		dead := silent && (!t.grant.To.After(passed) || !p.lease.Grant().To.After(passed))
 		if id <= most && !common && !dead {
-			w.fail("watermark", "%v issued %d (%v), and the watermark was %d: %v; its grant was %v and is %v, and it was heard of %v ago and late %v ago", p, id, parts, most, passed.Format(timeFormat), t.grant, p.lease.Grant(), time.Since(t.heard), time.Since(p.late))
+			w.fail("watermark", "%v issued %d (%v), and the watermark was %d: %v; "+
+				"its grant was %v and is %v, and it was heard of %v ago and late %v ago",
+				p, id, parts, most, passed.Format(timeFormat), t.grant, p.lease.Grant(), time.Since(t.heard), time.Since(p.late))
 			return
 		}
 	}

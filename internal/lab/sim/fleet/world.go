@@ -60,7 +60,8 @@ type Totals map[string]uint64
 
 // Counted is what each sound run of many seeds counts.
 var Counted = []string{
-	"node-seconds", "IDs", "faults", "processes", "leases", "worker IDs replaced", "clones", "issuers found", "calls found the clock behind",
+	"node-seconds", "IDs", "faults", "processes", "leases", "worker IDs replaced", "clones", "issuers found",
+	"calls found the clock behind",
 	"bumps", "rewinds", "ticks borrowed", "waits", "errors", "watermarks", "steps", "stamped ticks",
 }
 
