@@ -126,8 +126,9 @@ func startPostgres(t testing.TB) *server {
 func startMariaDB(t testing.TB) *server {
 	t.Helper()
 	s := &server{dialect: sqllease.MySQL}
+	// The time-outs are for a slow machine.
 	s.addr, s.Process = servertest.MariaDB(t, answers(s.dialect), "--max-connections=1000", "--max-connect-errors=1000000",
-		"--connect-timeout=600", "--net-read-timeout=600", "--net-write-timeout=600") // a slow machine
+		"--connect-timeout=600", "--net-read-timeout=600", "--net-write-timeout=600")
 	driver, source := ownersDSN(s.dialect, s.addr, "")
 	must(t, servertest.Open(t, driver, source), `CREATE DATABASE app`, `CREATE USER app IDENTIFIED BY 'se\'cret'`,
 		`GRANT ALL ON app.* TO app`,
