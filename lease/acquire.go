@@ -218,8 +218,15 @@ func (l *Lease) settle(ctx context.Context) error {
 		now := l.o.now()
 		begins := l.shown.Load().window.begin()
 		wait := begins.Sub(now)
+		behind := &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begins, Now: now}}
 		if wait > 0 && timeNow().Add(wait).After(deadline) {
-			return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begins, Now: now}}
+			return behind
+		}
+		if wait > worthLogging && l.trouble() == nil {
+			until, _ := ctx.Deadline()
+			l.log.unacquired(l, behind, until)
+		} else if wait > worthLogging {
+			l.log.unreplaced(l, behind)
 		}
 		pause := every - timeSince(l.renewed())
 		if pause <= 0 {
@@ -241,11 +248,16 @@ func (l *Lease) settle(ctx context.Context) error {
 		} else {
 			pause = min(pause, wait)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := sleep(ctx, pause); err != nil && wait > 0 {
+			return fmt.Errorf("%w: %w", behind, err)
+		} else if err != nil {
 			return err
 		}
 	}
 }
+
+// worthLogging is how long a wait for the window is that is logged when it begins.
+const worthLogging = 10 * time.Second
 
 // unanswered returns err. It adds that the store did not answer in time if patient has
 // ended and its parent ctx has not, or if err says no more than ctx's error.

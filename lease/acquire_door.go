@@ -17,7 +17,10 @@ func (s *search) open() (door, error) {
 			return d, s.still(waits, err)
 		}
 		next, left, err := l.advanceDoor(s.line, d, door{Layout: l.o.Layout}, c, isNew)
-		if errors.Is(err, ErrConflict) || err == nil && next.Open {
+		if errors.Is(err, ErrConflict) {
+			err, next.Open = s.raced(err), true // it is looked at again
+		}
+		if err == nil && next.Open {
 			continue
 		}
 		if err != nil {

@@ -30,6 +30,8 @@ type search struct {
 	whole    bool           // all worker IDs were read
 	races    int            // how often other processes were quicker
 
+	conflicts int // the same, in all rounds
+
 	full     error     // why the last round found nothing to take; nil if it did, or none has ended
 	probes   int       // how many worker IDs were read at random
 	shared   time.Time // when share last asked the store
@@ -41,8 +43,12 @@ const (
 	// maxProbes is how many worker IDs a search reads at random.
 	maxProbes = 28
 
-	// maxConflicts is how many conflicts end a round.
-	maxConflicts = 8
+	// maxRaces is how many conflicts end a round.
+	maxRaces = 8
+
+	// maxAllRaces is how many conflicts end the search. In a crowd, each of them is another
+	// process's success; if there are so many, the store may refuse every save.
+	maxAllRaces = 16
 
 	// maxFailures is how many saves may fail; the next failure ends the search.
 	maxFailures = 2

@@ -121,14 +121,14 @@ func (s *search) missed(a attempt, err error) error {
 	switch {
 	case errors.Is(err, ErrWiped):
 		s.read = nil
-		return nil
+		return s.raced(err)
 	case errors.Is(err, ErrConflict):
 		delete(s.read, a.record.Worker) // it is another record by now
 		s.whole = false
-		if s.races++; s.l.o.Reuse != ReuseAny || s.races == maxConflicts {
+		if s.races++; s.l.o.Reuse != ReuseAny || s.races == maxRaces {
 			s.read = nil
 		}
-		return nil
+		return s.raced(err)
 	case s.line.read().over:
 		return s.because(err)
 	case len(s.failures) == maxFailures:
@@ -137,6 +137,14 @@ func (s *search) missed(a attempt, err error) error {
 	s.failures = append(s.failures, err)
 	s.read = nil
 	return nil
+}
+
+// raced counts a conflict. It returns an error if there were so many that the search is to end.
+func (s *search) raced(err error) error {
+	if s.conflicts++; s.conflicts < maxAllRaces {
+		return nil
+	}
+	return fmt.Errorf("the store has refused %d saves in turn: %w", s.conflicts, err)
 }
 
 // passed returns the worker IDs that are not tried again, because a save failed that may still be

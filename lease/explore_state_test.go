@@ -265,7 +265,7 @@ func (t *text) lease(l *Lease) {
 	if h != nil {
 		t.record(h.own)
 		w := h.window
-		for _, at := range []time.Time{w.from, w.to, w.before, w.above, h.heard.renewed, h.heard.read, h.passed} {
+		for _, at := range []time.Time{w.from, w.to, w.before, w.above, h.heard.renewed, h.heard.read, h.passed, h.lowered} {
 			t.time(at)
 		}
 		t.print(w.seq, h.granted, h.doubt, h.freed, h.overdue, len(h.tried))

@@ -26,7 +26,7 @@ func Retire(ctx context.Context, s Store, worker int) error {
 		return &RetireError{Holder{Worker: worker}, "nobody has it"}
 	}
 	from, w, version := lineTo(ctx, s), watch{seen: sightings{}}, ""
-	for {
+	for conflicts := 0; ; {
 		asked := from.read().moment
 		r, err := getRecord(from, worker)
 		switch {
@@ -55,9 +55,10 @@ func Retire(ctx context.Context, s Store, worker int) error {
 		}
 		silent := w.silent(r, asked, c)
 		if !r.live(silent) {
-			if _, err = putRecord(from, r.retire(c)); !errors.Is(err, ErrConflict) {
+			if _, err = putRecord(from, r.retire(c)); !errors.Is(err, ErrConflict) || conflicts == maxConflicts {
 				return err
 			}
+			conflicts++
 			continue
 		}
 		if err = from.rest(min(r.Window-silent, r.Window/8) + time.Millisecond); err != nil {

@@ -271,3 +271,24 @@ func TestStartThatEndsWithinARequestSaysWhatItWaitsFor(t *testing.T) {
 		}
 	}
 }
+
+// A holder whose store is slow puts back what the store lost, and its IDs go on: the bound moves
+// first, and the time that this takes does not delay the next renewal.
+func TestHealingASlowStoreHoldsUpNoIDs(t *testing.T) {
+	for since := range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Window = 30 * time.Second })
+			m.becomes(answersAfter(2 * time.Second))
+			time.Sleep(time.Minute + time.Duration(since)*time.Second)
+			m.set(func() { clear(m.entries) })
+			for range 3000 {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*ms)
+				_, err := h.g.NextIDContext(ctx)
+				require.NoError(t, err)
+				cancel()
+				time.Sleep(100 * ms)
+			}
+		})
+	}
+}

@@ -26,7 +26,12 @@ type hold struct {
 	// holder has not looked at the watermark since.
 	overdue bool
 
-	passed  time.Time // what the watermark had passed when the holder looked last
+	passed time.Time // what the watermark had passed when the holder looked last
+
+	// lowered is the floor before changes of the clock sequence since which the holder has not
+	// looked at the watermark; zero if there are none.
+	lowered time.Time
+
 	horizon horizon
 }
 
@@ -126,20 +131,30 @@ func (h *hold) bump(s line, now time.Time) error {
 		err = h.move(s, func(r record) record {
 			own = r
 			r = r.extend(w, now.Add(h.rules.window))
+			h.lowered = later(h.lowered, r.Least)
 			r.Least, r.To = earlier(r.Least, w.from), later(r.To, h.window.to)
 			return r
 		})
 	}
 	if err == nil {
-		// Nothing after own.Least was published.
-		w.above, h.passed, err = above(s, door{}, own, later(own.Least, h.passed), h.passed)
+		w.above, h.passed, err = above(s, door{}, own, h.published(), h.passed)
 	}
 	if err != nil {
 		return err
 	}
+	h.lowered = time.Time{}
 	w.to = h.own.bound(w.seq)
 	h.window = w
 	return nil
+}
+
+// published returns an instant after which nothing was published while the holder counted as alive;
+// zero if it may have counted as dead, so that this is not known.
+func (h *hold) published() time.Time {
+	if h.overdue {
+		return time.Time{}
+	}
+	return later(h.own.Least, later(h.passed, h.lowered))
 }
 
 // release gives the worker ID back. Nothing was stamped from next on, under any worker ID. If

@@ -23,7 +23,7 @@ func (h *hold) save(s line, change func(record) record) error {
 			return err
 		}
 	}
-	for {
+	for try := 1; ; try++ {
 		read := s.read()
 		saved, tried, err := replace(s, h.rules.history, h.own, change(h.own))
 		if err == nil {
@@ -40,8 +40,14 @@ func (h *hold) save(s line, change func(record) record) error {
 		if err := h.look(s); err != nil {
 			return err
 		}
+		if try == maxConflicts {
+			return fmt.Errorf("the store refuses to save the record of worker %d, which is what it was: %w", h.own.Worker, err)
+		}
 	}
 }
+
+// maxConflicts is how many conflicts one save may meet.
+const maxConflicts = 8
 
 // maxTried is how many saves without an answer are remembered. If an older one is stored
 // after all, the lease ends.

@@ -37,18 +37,20 @@ func (l *Lease) keep(ctx context.Context) error {
 		if err := nap(ctx, jittered(wait), l.asked); err != nil {
 			return err
 		}
+		begun := timeNow()
 		err := l.renew(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
 			wait, backoff = every, every/32
-			if left := l.Grant().To.Sub(l.o.now()); left < wait {
-				// The record was put back with its old bound.
+			left := l.Grant().To.Sub(l.o.now())
+			switch {
+			case left < wait: // the record was put back with its old bound, which has to move first
 				wait = max(left/2, 0)
-			}
-			if l.isWiped() {
+			case l.isWiped():
 				_ = l.heal(ctx) // tried again after the next renewal
+				wait = max(0, wait-timeSince(begun))
 			}
 			wait = readers.pace(ctx, l, wait)
 		case errors.Is(err, ErrLost):

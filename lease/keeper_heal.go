@@ -18,7 +18,10 @@ func (l *Lease) heal(ctx context.Context) error {
 	}
 	m, err := getMark(s)
 	is := l.shown.Load()
-	most := later(is.own.Least, is.passed) // nothing later was proposed while this holder lived
+	most := is.published
+	if most.IsZero() {
+		return err // it looks at the watermark first
+	}
 	// Until the door is open, nothing is published. So it does no harm if a holder whose clock was
 	// ahead was quicker: its watermark is replaced.
 	if err == nil && (m.lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {

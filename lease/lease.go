@@ -78,9 +78,10 @@ type running struct {
 
 // shown is what others see of a hold.
 type shown struct {
-	own    record
-	window window
-	passed time.Time
+	own       record
+	window    window
+	passed    time.Time
+	published time.Time
 }
 
 // Stats says how a Lease is doing.
@@ -291,7 +292,7 @@ func (l *Lease) give(h *hold) {
 	if h == nil {
 		l.shown.Store(nil)
 	} else {
-		l.shown.Store(&shown{h.own, h.window, h.passed})
+		l.shown.Store(&shown{h.own, h.window, h.passed, h.published()})
 	}
 	l.slot <- h
 }

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -312,5 +313,93 @@ func TestCopiesOfAMachineShortenNoWait(t *testing.T) {
 		require.ErrorIs(t, m.starts(t, "a", time.Second), ErrWiped)
 		off = healing(ms)
 		require.ErrorIs(t, m.starts(t, "b", time.Minute), ErrWiped)
+	})
+}
+
+// refusesAll is a store that does not save what has one of the prefixes, and does not say why: it
+// takes each version for another. PostgreSQL does so if a policy hides the rows of an UPDATE.
+func refusesAll(prefixes ...string) fault {
+	return func(ctx context.Context, q *query, next asks) error {
+		time.Sleep(5 * ms)
+		if q.writes() && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(q.key, p) }) {
+			return ErrConflict
+		}
+		return next(ctx, q)
+	}
+}
+
+// counts counts requests.
+func counts(n *int) fault {
+	return func(ctx context.Context, q *query, next asks) error {
+		*n++
+		return next(ctx, q)
+	}
+}
+
+func TestStoreThatTakesEachVersionForAnotherIsAskedAtIntervals(t *testing.T) {
+	t.Run("a renewal", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var n int
+			var log bytes.Buffer
+			m := newMemory()
+			h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			m.becomes(refusesAll(recordPrefix), counts(&n))
+			time.Sleep(time.Minute)
+			assert.Less(t, n, 2000)
+			assert.NotZero(t, h.Stats().Failures)
+			require.ErrorIs(t, h.Stats().LastError, ErrConflict)
+			h.refused(ErrConflict)
+			assert.Contains(t, log.String(), "the store refuses to save the record of worker 0")
+			m.becomes()
+			time.Sleep(3 * time.Second)
+			h.next()
+		})
+	})
+	for _, key := range []string{recordPrefix, doorKey, markPrefix, ownerPrefix} {
+		t.Run("a start, "+key, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n int
+				var log bytes.Buffer
+				m := newMemory()
+				m.becomes(refusesAll(key), counts(&n))
+				begun := time.Now()
+				_, err := Acquire(context.Background(), m, &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, NewStore: true,
+					Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				require.ErrorContains(t, err, "the store has refused 16 saves in turn")
+				assert.LessOrEqual(t, time.Since(begun), 3*time.Minute)
+				assert.Less(t, n, 5000)
+				if mayMend(err) {
+					assert.Contains(t, log.String(), "the store has refused 16 saves in turn")
+				}
+			})
+		})
+	}
+	t.Run("a reading of the watermark", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			mustAcquire(t, m, fleet, clockAt(0))
+			m.becomes(refusesAll(doorKey))
+			_, err := Watermark(t.Context(), m)
+			require.ErrorIs(t, err, ErrConflict)
+		})
+	})
+}
+
+// A start that waits for its window says so, when it begins to wait and when its time is up.
+func TestStartThatWaitsForItsWindowSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := newMemory()
+		o := &Options{Layout: plain, NewStore: true, Window: time.Minute, Clock: clockAt(0)}
+		l, err := Acquire(t.Context(), m, o)
+		require.NoError(t, err)
+		require.NoError(t, l.Release(t.Context())) // without a generator: the bound stays
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err = Acquire(ctx, m, o)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, snowflake.ErrClockBackward)
+		assert.Contains(t, log.String(), "no worker ID could be acquired yet")
 	})
 }

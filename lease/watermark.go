@@ -80,7 +80,7 @@ type viewer struct {
 // open reads the door and the mark. When the first mark has been made, and before anything is
 // proposed, open notes this in the door, so that newcomers can tell if the mark is lost.
 func (v *viewer) open() (err error) {
-	for {
+	for try := 1; ; try++ {
 		v.door, err = getDoor(v)
 		if bad := errors.Is(err, ErrBadRecord) && v.door.version != ""; err != nil && !bad {
 			return err
@@ -100,7 +100,7 @@ func (v *viewer) open() (err error) {
 			}
 		}
 		v.door.Marked = true
-		if _, err = v.put(doorKey, v.door.version, v.door.encode()); err != nil && !errors.Is(err, ErrConflict) {
+		if _, err = v.put(doorKey, v.door.version, v.door.encode()); err != nil && (!errors.Is(err, ErrConflict) || try >= maxConflicts) {
 			return err
 		}
 	}

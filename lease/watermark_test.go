@@ -541,3 +541,89 @@ func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// A holder's clock goes back, and its first change of the clock sequence fails after the save. Then
+// the watermark alone is lost. The second change puts it back, and not below what was published.
+func TestSecondChangeOfTheClockSequencePutsTheWatermarkBack(t *testing.T) {
+	for name, fails := range map[string]func(*query) bool{
+		"the save has no answer":       (*query).saves,
+		"the watermark cannot be read": func(q *query) bool { return q.do == "get" && q.key == watermarkKey },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				a, b := mustAcquire(t, m, both, clockAt(0), named("a")), mustAcquire(t, m, both, clockAt(0), named("b"))
+				for range 100 {
+					a.next()
+					b.next()
+					time.Sleep(50 * ms)
+					m.mark(t)
+				}
+				mark, err := m.Read(t.Context())
+				require.NoError(t, err)
+				a.c.set(-2 * time.Second)
+				failed := false
+				m.becomes(func(ctx context.Context, q *query, next asks) error {
+					err := next(ctx, q)
+					if failed || !fails(q) {
+						return err
+					}
+					failed = true
+					return errDown
+				})
+				_, err = a.g.NextID()
+				require.ErrorIs(t, err, errDown)
+				m.set(func() { delete(m.entries, watermarkKey) })
+				requireAbove(t, a, mark)
+			})
+		})
+	}
+}
+
+// A holder was cut off for so long that the watermark passed it. Then the watermark is lost, and the
+// holder's clock goes back. It changes its clock sequence before it has renewed.
+func TestChangeOfTheClockSequenceAfterAnAbsencePutsTheWatermarkBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		away := false
+		mine := asks(func(ctx context.Context, q *query) error {
+			if away {
+				return errDown
+			}
+			return m.asks(ctx, q)
+		})
+		a, b := mustAcquire(t, mine, both, clockAt(0), named("a")), mustAcquire(t, m, both, clockAt(0), named("b"))
+		m.mark(t)
+		time.Sleep(4 * time.Second)
+		last := a.next().Time
+		m.set(func() { away = true })
+		for range 40 {
+			time.Sleep(250 * ms)
+			m.mark(t)
+		}
+		b.next()
+		mark, err := m.Read(t.Context())
+		require.NoError(t, err)
+		require.True(t, both.Decode(mark.ID).Time.After(last))
+		a.c.set(time.Until(last) - 500*ms)
+		m.set(func() {
+			delete(m.entries, watermarkKey)
+			away = false
+		})
+		requireAbove(t, a, mark)
+	})
+}
+
+// requireAbove requires IDs in the next half minute, above the mark.
+func requireAbove(t *testing.T, h *holder, mark Mark) {
+	t.Helper()
+	issued := 0
+	for range 600 {
+		if id, err := h.g.NextID(); err == nil {
+			issued++
+			require.Greater(t, id, mark.ID)
+		}
+		time.Sleep(50 * ms)
+	}
+	require.NotZero(t, issued)
+}
