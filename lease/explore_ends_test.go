@@ -62,11 +62,22 @@ func (w *world) ends() {
 	w.await("the watermark", w.now, w.behind(reader))
 }
 
+// retires retires each worker ID that is held and whose local copy is gone, as an operator does.
+func (w *world) retires() {
+	for worker := range w.workers {
+		if r, err := getRecord(w.line(), worker); err == nil && r.State == StateHeld && !w.mayKeep(r) {
+			value, _ := r.retire(clocks{own: w.time()}).encode()
+			w.stores(&query{do: "put", key: recordKey(worker), value: value})
+			w.tell("worker ID %d is retired", worker)
+		}
+	}
+}
+
 // behind lets a reader read the watermark, and says by how much it is behind.
 func (w *world) behind(reader int8) func() string {
 	return func() string {
-		if w.spent[remove] > 0 { // nobody knows what the holder of a record stamps whose copy is gone, so it counts until it is removed
-			return ""
+		if w.spent[remove] > 0 {
+			w.retires()
 		}
 		w.change(int(reader)).done = false
 		w.take(step{begin, reader, 0})

@@ -153,6 +153,7 @@ var scopes = []scope{
 	{name: "copy", workers: 1, processes: 2, held: true, clockless: true, copies: true, ticks: 2, ids: 1, faults: 2, outages: 1, crashes: 1},
 	{name: "older", workers: 1, processes: 2, held: true, clockless: true, copies: true, ticks: 2, ids: 1, faults: 2, crashes: 1, olders: 1},
 	{name: "removed", workers: 2, processes: 1, held: true, clockless: true, copies: true, ticks: 3, ids: 1, faults: 2, outages: 1, removes: 1},
+	{name: "gone", workers: 2, processes: 2, held: true, clockless: true, copies: true, ticks: 1, ids: 1, faults: 2, outages: 1, removes: 1},
 	{name: "floor", workers: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 1, faults: 1, sets: 1, by: 1},
 }
 

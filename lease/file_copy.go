@@ -343,8 +343,10 @@ func (c *localCopy) put(ctx context.Context, worker int, old string, value []byt
 // take saves the first record of a worker ID, in three saves.
 func (c *localCopy) take(ctx context.Context, here, next Entry) (Entry, error) {
 	there, err := c.Store.Get(ctx, next.Key)
-	if err == nil && !c.owns(there) { // otherwise it is wanted already
-		here, err = c.local.Put(ctx, next.Key, here.Version, append([]byte(wanted), there.Value...))
+	// If it is the owner's there, it is wanted already. If it is wanted from the same record, another
+	// process takes it: a save would change nothing but the version, which that process has to name.
+	if want := append([]byte(wanted), there.Value...); err == nil && !c.owns(there) && string(here.Value) != string(want) {
+		here, err = c.local.Put(ctx, next.Key, here.Version, want)
 	}
 	if err != nil {
 		return there, err
