@@ -260,9 +260,10 @@ func TestStoreThatWasAwayAMomentAgoHasNoAnswer(t *testing.T) {
 func TestHolderWhoseCopyIsGoneAfterAFaultLosesItsWorkerID(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		m, fails := newMemory(), false
+		m := newMemory()
+		var fails atomic.Bool
 		faulty := func(_, path string, do func() error) error {
-			if fails && filepath.Base(filepath.Dir(path)) == strings.TrimSuffix(recordPrefix, "/") {
+			if fails.Load() && filepath.Base(filepath.Dir(path)) == strings.TrimSuffix(recordPrefix, "/") {
 				return errFault
 			}
 			return do()
@@ -272,11 +273,11 @@ func TestHolderWhoseCopyIsGoneAfterAFaultLosesItsWorkerID(t *testing.T) {
 		require.NoError(t, err)
 		defer stopRenewing(l)
 		worker, until := l.Worker(), l.Grant().To
-		fails = true
+		fails.Store(true)
 		time.Sleep(span / 2)
 		require.ErrorIs(t, l.Stats().LastError, errFault)
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, recordPrefix)))
-		fails = false
+		fails.Store(false)
 		time.Sleep(span)
 		assert.NotEqual(t, worker, l.Worker())
 		assert.EqualValues(t, 1, l.Stats().Replacements)
