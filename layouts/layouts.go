@@ -23,7 +23,8 @@
 //	Baidu             4,194,304   8,192 a s         2024     Baidu's uid-generator: for reading only
 //	Mastodon          -           65,536 a ms       6429     Mastodon
 //	Hazelcast         65,536      64 a ms           2087     Hazelcast's FlakeIdGenerator
-//	ShardingSphere    1,024       4,096 a ms        2086     Apache ShardingSphere
+//	ShardingSphere    1,024       4,096 a ms        2086     Apache ShardingSphere, in UTC
+//	ShardingSphereCST 1,024       4,096 a ms        2086     Apache ShardingSphere, in China's zone
 //	PgEdge            1,024       4,096 a ms        2092     pgEdge's sequences
 //	Yitter            64          64 a ms           73376    yitter/idgenerator
 //	CosID             1,024       4,096 a ms        2089     CosId, in milliseconds
