@@ -86,7 +86,7 @@ type shown struct {
 
 // Stats says how a Lease is doing.
 type Stats struct {
-	Renewals     uint64 // how often the bound was moved
+	Renewals     uint64 // renewals that succeeded, also those that left the bound where it was
 	Failures     uint64 // how often a renewal, or the replacement of a lost worker ID, failed
 	Replacements uint64 // lost worker IDs that were replaced
 	Restored     uint64 // how often the store had lost the record, and it was put back

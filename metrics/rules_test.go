@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,7 +18,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // promtool runs Prometheus' own checker.
@@ -41,16 +44,15 @@ var served = regexp.MustCompile(`Name: +"(snowflake_(?:server|store)_[a-z_]+)"`)
 // serverMetrics returns the names of the server's metrics. Outside of a clone it returns nil.
 func serverMetrics(t *testing.T) (names []string) {
 	t.Helper()
-	for _, file := range []string{
-		"../server/observe.go", "../server/watermark.go", "../cmd/snowflaked/workers.go",
-		"../cmd/snowflaked/secrets.go",
-	} {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil
-		}
-		for _, m := range served.FindAllSubmatch(b, -1) {
-			names = append(names, string(m[1]))
+	for _, pattern := range []string{"../server/*.go", "../cmd/snowflaked/*.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, m := range served.FindAllSubmatch(b, -1) {
+				names = append(names, string(m[1]))
+			}
 		}
 	}
 	return names
@@ -92,6 +94,35 @@ func TestPackageDocListsAllMetrics(t *testing.T) {
 	got := slices.Sorted(slices.Values(known(t, "the doc", doc)))
 	want := slices.Sorted(maps.Keys(gathered(t, leased(t))))
 	assert.Equal(t, want, got)
+}
+
+func TestServersPageListsAllMetrics(t *testing.T) {
+	all := serverMetrics(t)
+	if all == nil {
+		t.Skip("the server is another module, which is not here")
+	}
+	b, err := os.ReadFile("../server/README.md")
+	require.NoError(t, err)
+	var listed []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `(snowflake_[a-z_]+)`").FindAllSubmatch(b, -1) {
+		listed = append(listed, string(m[1]))
+	}
+	assert.ElementsMatch(t, all, listed, "the table under Watch in server/README.md")
+}
+
+// A new field of the statistics needs a metric.
+func TestCollectSendsEachField(t *testing.T) {
+	b, err := os.ReadFile("metrics.go")
+	require.NoError(t, err)
+	for _, of := range []struct {
+		name  string // in Collect
+		stats any
+	}{{"s", snowflake.Stats{}}, {"s.Refused", snowflake.Refused{}}, {"l", lease.Stats{}}, {"l.Clock", lease.ClockSync{}}} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(of.stats)) {
+			read := regexp.MustCompile(`\b` + regexp.QuoteMeta(of.name+"."+field.Name) + `\b`)
+			assert.True(t, read.Match(b), "metrics.go: Collect sends no metric of %T.%s", of.stats, field.Name)
+		}
+	}
 }
 
 type panel struct {
