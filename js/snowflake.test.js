@@ -110,11 +110,13 @@ test("dates", () => {
   }
 });
 
-test("every name has its types", () => {
+test("every name and every layout has its type", () => {
   const types = readFileSync(new URL("snowflake.d.ts", import.meta.url), "utf8");
   for (const name of Object.keys(snowflake)) {
     assert.match(types, new RegExp(`export (declare )?(function|const|class) ${name}\\b`), name);
   }
+  const presets = [...types.matchAll(/^ +"?([\w-]+)"?: Readonly<Layout>;$/gm)].map((m) => m[1]);
+  assert.deepEqual(presets, Object.keys(snowflake.layouts), "README.md says how to write snowflake.d.ts anew");
 });
 
 test("the vectors that other languages test against", () => {

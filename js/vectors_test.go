@@ -144,7 +144,7 @@ func current(t *testing.T) vectors {
 	return v
 }
 
-// The vectors that other languages test against are the library's, and never change.
+// The vectors that other languages test against are the library's. What is there never changes.
 func TestVectors(t *testing.T) {
 	v := current(t)
 	for _, r := range v.Refused {
@@ -162,5 +162,6 @@ func TestVectors(t *testing.T) {
 	}
 	file, err := os.ReadFile("vectors.json")
 	require.NoError(t, err)
-	require.Equal(t, string(file), text.String(), "go test ./js -run Vectors -update writes the file anew")
+	require.Equal(t, string(file), text.String(), "if a layout is new, first add it to snowflake.js, in Go's order, and to "+
+		"snowflake.d.ts; then go test ./js -run Vectors -update writes the file anew")
 }
