@@ -256,7 +256,8 @@ func (j *journal) missing(l *Lease, worker int) {
 // waits logs that the store is new, or has lost its entries, and how long this process waits.
 func (j *journal) waits(l *Lease, left time.Duration, c clocks) {
 	j.warn(l, none, "the store is new, or has lost entries", "wait", left.Round(time.Second),
-		"next", waitsFor(left, c)+"; lease.Init, run once before the first start, avoids this wait, as Options.NewStore does on a laptop")
+		"next", waitsFor(left, c)+"; lease.Init (snowflaked init), run once before the first start, avoids this wait, "+
+			"as Options.NewStore (--new-store) does on a laptop")
 }
 
 // restored logs that the record was lost and was put back.
