@@ -22,7 +22,8 @@ func temporary() (dir string, remove func()) {
 	if err != nil {
 		panic(err)
 	}
-	return dir, func() { os.RemoveAll(dir) }
+	// File writes beside its directory, too.
+	return filepath.Join(dir, "ids"), func() { os.RemoveAll(dir) }
 }
 
 // The production form, for the processes of one host. With another store it is the same.

@@ -14,6 +14,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -38,7 +39,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	return serve(ctx, dir)
+	// File writes beside its directory, too.
+	return serve(ctx, filepath.Join(dir, "ids"))
 }
 
 func serve(ctx context.Context, dir string) error {

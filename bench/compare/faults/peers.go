@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	bwmarrin "github.com/bwmarrin/snowflake"
@@ -44,7 +45,7 @@ var peers = []peer{
 	{"this library, leased", func(dir string) (next, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		l, err := lease.Acquire(ctx, lease.File(filepath.Join(dir, "ids")), &lease.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			return nil, err
 		}
