@@ -1,4 +1,5 @@
 // Package idle lets a client of HTTP give up connections on which nothing may arrive any more.
+// The stores over HTTP (s3lease, dynamolease) and server/client make their requests with it.
 package idle
 
 import (

@@ -14,6 +14,11 @@
 // between two engines, import the two packages and choose by the URL's scheme: to open a store
 // takes some five lines.
 //
+// It is a package, and not a part of snowflaked, for the programs of others: the form of a URL, the
+// options, the files of TLS and the redaction are then the same for all stores, and each store's
+// package requires its own client alone. sqllease could not read URLs: for that it would have to
+// require three drivers.
+//
 // # URLs
 //
 //	file:DIRECTORY                                     lease.File
