@@ -20,7 +20,7 @@ import (
 //
 // A Store may also have a method Now(context.Context) (time.Time, error), if its engine has a clock
 // that clients can ask (errors.ErrUnsupported says that this one has none), and be a [Windower]. If
-// its engine can be asked for settings with which it may lose what it acknowledged, the Store may
+// its engine can be asked for settings with which it may lose acknowledged writes, the Store may
 // have a method Settings(context.Context) ([]string, error), which returns those that are set so,
 // such as "appendonly = no". Each lease calls it once, logs a warning, and shows them in Stats.
 type Store interface {

@@ -195,7 +195,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	send("lease_last_renewal_timestamp_seconds", "When the last successful renewal began.", seconds(time.Unix(0, 0), l.Renewed))
 	send("lease_last_renewal_successful", "1 if the last renewal succeeded, else 0.", number(l.LastError == nil))
 	send("lease_store_away", "1 if renewals go to the local copy only, else 0.", number(l.Away != nil))
-	send("lease_store_unsafe_settings", "Settings with which the store's engine may lose what it acknowledged.", float64(len(l.Unsafe)))
+	send("lease_store_unsafe_settings", "Settings with which the store's engine may lose acknowledged writes.", float64(len(l.Unsafe)))
 	send("lease_ended", "1 after Release, or after a loss with OnLoss: Stop, else 0.", number(c.lease.Err() != nil))
 }
 

@@ -266,7 +266,7 @@ func TestMetricsSayThatTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// unsafe is a store whose engine may lose what it acknowledged.
+// unsafe is a store whose engine may lose acknowledged writes.
 type unsafe struct{ lease.Store }
 
 func (unsafe) Settings(context.Context) ([]string, error) {

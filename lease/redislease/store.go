@@ -107,10 +107,10 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-// Settings returns the server's settings with which a crash may lose what it acknowledged, or with
-// which it may evict it, such as "appendonly = no". If the user may not run CONFIG GET, or the
-// service has no such command, the error says so. In a cluster, it asks the master that has the
-// key.
+// Settings returns the server's settings with which a crash may lose acknowledged writes, or with
+// which the server may evict entries, such as "appendonly = no". If the user may not run CONFIG
+// GET, or the service has no such command, the error says so. In a cluster, it asks the master that
+// has the key.
 func (s *Store) Settings(ctx context.Context) (unsafe []string, err error) {
 	is, err := conn.Call(ctx, s.key, func() (map[string]string, error) {
 		client, ok := s.key.Client.(*redis.Client)

@@ -502,7 +502,7 @@ func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 	assert.EqualValues(t, idle-1, client.PoolStats().IdleConns)
 }
 
-// A lease warns of settings with which the server may lose what it acknowledged.
+// A lease warns of settings with which the server may lose acknowledged writes.
 func TestSettingsThatLoseEntriesAreTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
