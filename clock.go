@@ -82,8 +82,8 @@ type wall struct {
 	mono   time.Duration // from started to anchor
 	anchor time.Time     // zero before the first reading
 	passed time.Duration // from anchor to the last reading
-	// ahead is by how many nanoseconds readings were ahead of the wall clock at anchor. By now they
-	// are less ahead, by a quarter of the time passed.
+	// ahead is the nanoseconds by which readings led the wall clock at anchor. It decays at a quarter
+	// of elapsed time.
 	ahead  int32
 	steady bool // take an anchor only once
 }
@@ -118,7 +118,7 @@ func (w *wall) drop(now time.Time, mono time.Duration) {
 	w.anchor, w.mono, w.passed = now, mono, 0
 }
 
-// trusted returns how much longer readings need no look at the wall clock.
+// trusted returns how long until now must read the wall clock again.
 func (w *wall) trusted() time.Duration {
 	if w.steady {
 		return math.MaxInt64 - w.passed

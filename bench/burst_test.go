@@ -30,7 +30,7 @@ func benchBurst[T any](b *testing.B, name string, open func(testing.TB) func(dst
 		for range b.N {
 			b.StopTimer()
 			fill := open(b)
-			time.Sleep(2 * time.Millisecond) // a tick that another run spent is over
+			time.Sleep(2 * time.Millisecond) // let a tick used up by the previous run end
 			b.StartTimer()
 			if err := fill(dst); err != nil {
 				b.Fatal(err)

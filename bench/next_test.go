@@ -98,7 +98,7 @@ func BenchmarkSaturated(b *testing.B) {
 				f := l.open(b)
 				_, first, _ := saturate(b, benchtime(), goroutines, f)
 				rate, core, ok := saturate(b, benchtime(), goroutines, f)
-				b.ReportMetric(0, "ns/op") // an op is the whole of it
+				b.ReportMetric(0, "ns/op") // hide ns/op: one op is the whole run
 				b.ReportMetric(rate, "ids/s")
 				b.ReportMetric(100*rate/l.ceiling, "%ceiling")
 				if ok {
@@ -203,7 +203,7 @@ func BenchmarkCores(b *testing.B) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		b.Skip("it takes two cores")
 	}
-	const n = 30_000 // 1 ms and more, beside which the start of a goroutine is short
+	const n = 30_000 // at least 1 ms, so that starting a goroutine is negligible
 	libs := []lib{{name: "floors-in-a-line"}}
 	for _, name := range []string{ours, "bwmarrin", "sonyflake-v2", "yitter", "sno"} {
 		libs = append(libs, named(ample, name))

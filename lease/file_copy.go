@@ -404,7 +404,8 @@ func (c *localCopy) tell(ctx context.Context, worker int, here Entry) error {
 
 var errTaken = fmt.Errorf("%w: the worker ID is no longer the owner's", ErrConflict)
 
-// send is tell without the patience.
+// send makes tell's requests to the shared store. If the store is away, it returns the store's
+// error, and if the worker ID is no longer the owner's, errTaken.
 func (c *localCopy) send(ctx context.Context, worker int, here Entry) (err error) {
 	there := c.there[here.Key]
 	for try := range maxConflicts {

@@ -29,8 +29,8 @@ func TestNoStartWaitsAfterInit(t *testing.T) {
 	})
 }
 
-// Init changes nothing in a store that has any entry: also if a newcomer waits for it, and if a
-// wipe has left something.
+// Init changes nothing in a store that has any entry, even one made by a waiting newcomer or left by
+// a wipe.
 func TestInitRefusesAStoreThatIsInUse(t *testing.T) {
 	for _, key := range []string{doorKey, recordKey(3), markKey(3), ownerKey("a"), chunkKey(3, 1), watermarkKey, silenceKey} {
 		m := newMemory()

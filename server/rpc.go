@@ -78,7 +78,7 @@ func (v service) stream(ctx context.Context, in *pb.StreamRequest, to *connect.S
 			return err
 		}
 		if err := to.Send(&pb.StreamResponse{Ids: numbers(batch)}); err != nil {
-			return context.Canceled // the client takes no IDs
+			return context.Canceled // the client is gone
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func FromHostname(l snowflake.Layout) (int, error) {
 //
 // HAZARD: an ordinal is unique only within one StatefulSet of one cluster. A second
 // StatefulSet, a second cluster, and a second container of the pod have the same
-// ordinals: give each another datacenter, or lease the worker ID. Kubernetes stops
+// ordinals: give each its own datacenter, or lease the worker ID. Kubernetes stops
 // a pod before it starts the next pod with that ordinal, with two exceptions: if a
 // pod is deleted by force, or if its node is given up while the pod still runs, two
 // pods can have one ordinal.
@@ -100,7 +100,7 @@ func isDecimal(text string) bool {
 	return text == "0" || text != "" && text[0] != '0' && strings.Trim(text, "0123456789") == ""
 }
 
-// parse returns text as a number, if it fits l.
+// parse returns text as a number, if the number fits l.
 func parse(text string, l snowflake.Layout) (int, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err

@@ -67,7 +67,7 @@ func (s *server) insert(t testing.TB, k key, rows []row, size int) (took, cpu ti
 		if stmts[i], err = conn.PrepareContext(background, s.statement(k, size)); err != nil {
 			t.Fatal(err)
 		}
-		defer stmts[i].Close() // the next table has other types for the same statement
+		defer stmts[i].Close() // the next table has other column types, so the statement cannot be reused
 	}
 	var next atomic.Int64
 	errs := make([]error, len(stmts))

@@ -21,8 +21,8 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 .title { font-size: 16px; font-weight: 600 } .ours text { font-weight: 600 }
 </style>`
 
-// chart draws what an ID costs: for each library a bar for 1 goroutine and a bar for 64, as long as
-// their medians.
+// chart draws a bar per library for 1 goroutine and one for 64, whose length is the median cost of
+// an ID.
 func chart(s *samples) string {
 	type bars struct {
 		lib    string

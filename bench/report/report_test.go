@@ -153,7 +153,7 @@ func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 		}
 		words := regexp.MustCompile(`(?s)-->\n.*?<!-- end`)
 		if got, want := words.ReplaceAllString(string(after), ""), words.ReplaceAllString(string(before), ""); got != want {
-			t.Errorf("%s has other words:\n%s", name, got)
+			t.Errorf("%s: text outside the tables changed:\n%s", name, got)
 		}
 		delete(all, "machine")
 		all["other"] = ""

@@ -43,9 +43,9 @@ func TestProbesDoNotStarve(t *testing.T) {
 	}
 }
 
-// Clients of gRPC ask for health without a token, at both addresses, and for the methods. On
-// loopback, only names of the loopback interface and those of --hosts are the server's. The version
-// is in the command's output, in the log and in the metrics.
+// gRPC health checks and reflection need no token at either address. On loopback, only names of the
+// loopback interface and those of --hosts are the server's. The version is in the command's output,
+// in the log and in the metrics.
 func TestServerOnLoopback(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--store", "file:"+t.TempDir(), "--admin", "127.0.0.1:0", "--hosts", "ids.internal,other.internal")

@@ -174,9 +174,9 @@ func (f *auditFlags) check(files int) (after snowflake.ID, o strangers.Options, 
 	case f.query != "" && files > 0:
 		return 0, o, refused("name either files or --query, not both")
 	case f.query == "" && f.from != "":
-		return 0, o, refused("--from is for --query")
+		return 0, o, refused("--from needs --query")
 	case f.query == "" && f.follow != "":
-		return 0, o, refused("--follow is for --query")
+		return 0, o, refused("--follow needs --query")
 	}
 	err = errors.Join(
 		atLeast("every", f.every, 100*time.Millisecond), atLeast("batch", f.batch, 1), atLeast("count", f.listed, 1))

@@ -298,5 +298,6 @@ func parsePolicy(text string) (p snowflake.BackwardPolicy, ticks int, err error)
 			return snowflake.RewindPolicy(), ticks, nil
 		}
 	}
-	return nil, 0, fmt.Errorf("%q is not wait:TIME (such as wait:10ms), fail, clockseq or rewind:TICKS (such as rewind:1000)", text)
+	return nil, 0, fmt.Errorf("invalid policy %q: want wait:TIME (such as wait:10ms), fail, "+
+		"clockseq or rewind:TICKS (such as rewind:1000)", text)
 }

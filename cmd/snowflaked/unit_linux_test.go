@@ -40,8 +40,8 @@ exec env -i container=lxc PATH="$PATH" SYSTEMD_UNIT_PATH=/run/own/units SYSTEMD_
 	SYSTEMD_ENVIRONMENT_GENERATOR_PATH=/run/gen /lib/systemd/systemd --system --unit=test.target --log-target=null --show-status=no`
 
 // systemd runs the unit with all its restrictions: the program tells it when it issues IDs, sees
-// the machine's device for clones, and can ask the kernel about the clock. A restriction that
-// switches one of them off does it silently.
+// the machine's device for clones, and can ask the kernel about the clock. A restriction can disable
+// one of these without an error.
 func TestUnitSwitchesNothingOff(t *testing.T) {
 	t.Parallel()
 	unit := string(deployed(t, "systemd/snowflaked.service"))
@@ -66,7 +66,7 @@ func TestUnitSwitchesNothingOff(t *testing.T) {
 		"snowflaked.service": unit,
 		"sysinit.target":     "", "basic.target": "", "shutdown.target": "",
 		"test.target": "[Unit]\nDefaultDependencies=no\nWants=snowflaked.service started.service\n",
-		// It is started when systemd takes the first for started.
+		// It is started once systemd considers snowflaked.service started.
 		"started.service": fmt.Sprintf("[Unit]\nDefaultDependencies=no\nRequires=snowflaked.service\nAfter=snowflaked.service\n[Service]\n"+
 			"ExecStart=/run/own/snowflaked --listen 127.0.0.1:%d --store /run/started\nEnvironment=SNOWFLAKED_TEST_PROGRAM=1\n", admin),
 	} {

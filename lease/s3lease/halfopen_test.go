@@ -13,8 +13,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
-// If nothing arrives on open connections any more, while new ones work, only the first request
-// costs its time.
+// When open connections go dead, while new ones work, only the first request times out.
 func TestIdleConnectionsThatAreHalfOpenAreClosed(t *testing.T) {
 	t.Parallel()
 	s := start(t)

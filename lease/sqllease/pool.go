@@ -16,8 +16,8 @@ const silence = time.Second
 var dropping sync.Map
 
 // dropSilent closes the idle connections of a pool that do not answer. If the network has lost
-// them, each would cost a later statement its time, one after the other. Package sql never checks
-// them, and new connections may work.
+// them, each would make one later statement time out. database/sql does not ping idle connections,
+// and new connections may work.
 func dropSilent(db *sql.DB) {
 	if _, busy := dropping.LoadOrStore(db, true); busy {
 		return

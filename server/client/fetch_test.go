@@ -94,7 +94,7 @@ func TestServerThatIsAwayIsAwaitedIfTheOtherRefuses(t *testing.T) {
 	})
 }
 
-// If answers take longer than half of MaxAge, a client that nobody calls stops to fetch.
+// If answers take longer than half of MaxAge, a client that nobody calls stops fetching.
 func TestSlowServerIsNotAskedForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counter{before: func(int64) error { time.Sleep(800 * time.Millisecond); return nil }}
@@ -151,8 +151,7 @@ func TestBatchIsReplacedBeforeItExpires(t *testing.T) {
 	})
 }
 
-// A refusal that no repetition mends is returned at once to each caller, not after the pause of the
-// caller before.
+// A permanent refusal is returned at once to each caller, not after the pause of the caller before.
 func TestEachRefusalIsReturnedAtOnce(t *testing.T) {
 	for _, code := range []connect.Code{connect.CodeUnauthenticated, connect.CodeInvalidArgument} {
 		synctest.Test(t, func(t *testing.T) {
@@ -170,7 +169,7 @@ func TestEachRefusalIsReturnedAtOnce(t *testing.T) {
 	}
 }
 
-// A certificate that nobody vouches for stays so.
+// Retrying does not make a certificate trusted.
 func TestUntrustedCertificateIsReturnedAtOnce(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
