@@ -15,7 +15,7 @@ import (
 var loadTime = flag.Duration("load", 100*time.Millisecond,
 	"how long an operation of BenchmarkHalf, BenchmarkHost or BenchmarkOverhead puts load on a server")
 
-// trial is for how long the capacity is measured.
+// trial is how long the capacity is measured.
 const trial = 200 * time.Millisecond
 
 // BenchmarkHalf measures latency at half of the capacity. The capacity is what 8 goroutines get

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// turn is for how long one of the two servers is under load before the other one is.
+// turn is how long one of the two servers is under load before the other one is.
 const turn = 100 * time.Millisecond
 
 // BenchmarkOverhead loads snowflaked and a handler that returns a constant, in turns. It reports

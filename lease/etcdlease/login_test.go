@@ -23,7 +23,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
 
-// ttl is for how long a token is valid that nobody uses.
+// ttl is how long an unused token is valid.
 const ttl = time.Second
 
 // startWithUsers starts a cluster with the users root, writer and reader, who have the password

@@ -167,7 +167,7 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 	return &Result{w.failure, w.trace, w.totals, w.worst}
 }
 
-// healing is for how long newcomers may wait if the store has lost entries, also twice.
+// healing is how long newcomers may wait if the store has lost entries, also twice.
 func (w *world) healing() time.Duration {
 	if !w.isWiped() {
 		return 0
