@@ -459,8 +459,9 @@ func newHistory(t *testing.T, s int) *history {
 // never a whole number of ticks.
 func randomDuration(r *rand.Rand) time.Duration {
 	const µs = time.Microsecond
+	n := 1 + r.Int64N(1999)
 	magnitude := []time.Duration{µs, 10 * µs, 100 * µs, ms, 10 * ms, time.Second}[r.IntN(6)]
-	return time.Duration(1+r.Int64N(1999))*magnitude + time.Duration(r.Int64N(999))
+	return time.Duration(n)*magnitude + time.Duration(r.Int64N(999))
 }
 
 // randomSpan returns a few ticks, and never a whole number of them.

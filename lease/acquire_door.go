@@ -34,6 +34,7 @@ func (s *search) open() (door, error) {
 			l.log.waits(l, left, c)
 		}
 		l.tripped(waits)
+		s.conflicts = 0
 		if ended := s.line.rest(now.beforeEnd(min(progress+randomN(progress), left))); ended != nil {
 			return d, s.still(waits, ended)
 		}

@@ -30,7 +30,7 @@ type search struct {
 	whole    bool           // all worker IDs were read
 	races    int            // how often other processes were quicker
 
-	conflicts int // the same, in all rounds
+	conflicts int // how many saves in turn met a conflict, without a rest between them
 
 	full     error     // why the last round found nothing to take; nil if it did, or none has ended
 	probes   int       // how many worker IDs were read at random
@@ -46,8 +46,8 @@ const (
 	// maxRaces is how many conflicts end a round.
 	maxRaces = 8
 
-	// maxAllRaces is how many conflicts end the search. In a crowd, each of them is another
-	// process's success; if there are so many, the store may refuse every save.
+	// maxAllRaces is how many conflicts without a rest end the search. In a crowd, each of them is
+	// another process's success. If there are so many, the store may refuse every save.
 	maxAllRaces = 16
 
 	// maxFailures is how many saves may fail; the next failure ends the search.
@@ -305,6 +305,7 @@ func (s *search) wait(wait time.Duration, none error) error {
 	if s.l.trouble() == nil && errors.Is(none, ErrExhausted) {
 		s.l.log.unacquired(s.l, none, now.end)
 	}
+	s.conflicts = 0
 	if ended := s.line.rest(now.beforeEnd(s.l.toEnd(wait, now.own))); ended != nil {
 		return fmt.Errorf("%w: %w", none, ended)
 	}

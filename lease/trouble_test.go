@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -402,4 +403,24 @@ func TestStartThatWaitsForItsWindowSaysSo(t *testing.T) {
 		require.ErrorIs(t, err, snowflake.ErrClockBackward)
 		assert.Contains(t, log.String(), "no worker ID could be acquired yet")
 	})
+}
+
+// Those who wait for a store's door save their progress in turn, and often meet each other's saves.
+func TestNewcomersThatWaitTogetherDoNotTakeTheStoreForBroken(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			logger := slog.New(slog.NewTextHandler(&log, nil))
+			m := newMemory()
+			m.becomes(answersAfter(50 * ms))
+			var all sync.WaitGroup
+			for i := range 8 {
+				all.Go(func() {
+					assert.NoError(t, m.starts(t, fmt.Sprint(i), 5*time.Minute, func(o *Options) { o.Logger = logger }))
+				})
+			}
+			all.Wait()
+			assert.NotContains(t, log.String(), "the store has refused")
+		})
+	}
 }
