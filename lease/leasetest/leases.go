@@ -163,8 +163,11 @@ func (s *suite) unreadable() {
 	if c.Worker() == a.Worker() {
 		s.Fatalf("worker ID %d is taken although its record cannot be read", c.Worker())
 	}
-	if next := s.watermark(store); next <= mark {
-		s.Fatalf("the watermark does not rise from %d because of a record that cannot be read, but is %d", mark, next)
+	for s.watermark(store) <= mark { // on a busy machine, the reader may count anew how long it waits
+		time.Sleep(s.window / 20)
+		if s.ctx.Err() != nil {
+			s.Fatalf("the watermark does not rise from %d because of a record that cannot be read", mark)
+		}
 	}
 }
 
