@@ -239,6 +239,9 @@ func (l *Lease) settle(ctx context.Context) error {
 			if failing.IsZero() {
 				failing = begun
 			}
+			if ctx.Err() != nil && wait > 0 && !errors.Is(err, ErrLost) {
+				return fmt.Errorf("%w: %w", behind, err)
+			}
 			if errors.Is(err, ErrLost) || ctx.Err() != nil || timeSince(failing) >= l.o.patience() {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -562,13 +563,12 @@ func TestSecondChangeOfTheClockSequencePutsTheWatermarkBack(t *testing.T) {
 				mark, err := m.Read(t.Context())
 				require.NoError(t, err)
 				a.c.set(-2 * time.Second)
-				failed := false
+				var failed atomic.Bool
 				m.becomes(func(ctx context.Context, q *query, next asks) error {
 					err := next(ctx, q)
-					if failed || !fails(q) {
+					if !fails(q) || failed.Swap(true) {
 						return err
 					}
-					failed = true
 					return errDown
 				})
 				_, err = a.g.NextID()
@@ -585,9 +585,9 @@ func TestSecondChangeOfTheClockSequencePutsTheWatermarkBack(t *testing.T) {
 func TestChangeOfTheClockSequenceAfterAnAbsencePutsTheWatermarkBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		away := false
+		var away atomic.Bool
 		mine := asks(func(ctx context.Context, q *query) error {
-			if away {
+			if away.Load() {
 				return errDown
 			}
 			return m.asks(ctx, q)
@@ -596,7 +596,7 @@ func TestChangeOfTheClockSequenceAfterAnAbsencePutsTheWatermarkBack(t *testing.T
 		m.mark(t)
 		time.Sleep(4 * time.Second)
 		last := a.next().Time
-		m.set(func() { away = true })
+		away.Store(true)
 		for range 40 {
 			time.Sleep(250 * ms)
 			m.mark(t)
@@ -606,10 +606,8 @@ func TestChangeOfTheClockSequenceAfterAnAbsencePutsTheWatermarkBack(t *testing.T
 		require.NoError(t, err)
 		require.True(t, both.Decode(mark.ID).Time.After(last))
 		a.c.set(time.Until(last) - 500*ms)
-		m.set(func() {
-			delete(m.entries, watermarkKey)
-			away = false
-		})
+		m.set(func() { delete(m.entries, watermarkKey) })
+		away.Store(false)
 		requireAbove(t, a, mark)
 	})
 }
