@@ -180,7 +180,8 @@ func (l *Lease) obtain(ctx context.Context) error {
 		a, err := s.find()
 		if err == nil {
 			s.forgetOwner(a)
-			if err = s.because(l.settle(ctx)); err == nil {
+			waits, ended := l.settle(ctx)
+			if err = s.still(waits, s.because(ended)); err == nil {
 				s.giveBack(l.ctx, a.record.Worker)
 				return nil
 			}
@@ -209,8 +210,9 @@ func (l *Lease) begin() {
 }
 
 // settle waits until the clock has reached the window. It renews the lease meanwhile, and
-// also if the store took long to answer.
-func (l *Lease) settle(ctx context.Context) error {
+// also if the store took long to answer. With an error, it returns what it waited for; nil if it
+// did not wait for the clock.
+func (l *Lease) settle(ctx context.Context) (waits, err error) {
 	every := l.o.Window / 3
 	deadline := timeNow().Add(2 * l.o.Window)
 	failing := time.Time{} // when the first of the renewals that failed began
@@ -218,15 +220,17 @@ func (l *Lease) settle(ctx context.Context) error {
 		now := l.o.now()
 		begins := l.shown.Load().window.begin()
 		wait := begins.Sub(now)
-		behind := &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begins, Now: now}}
+		if waits = nil; wait > 0 {
+			waits = &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begins, Now: now}}
+		}
 		if wait > 0 && timeNow().Add(wait).After(deadline) {
-			return behind
+			return nil, waits
 		}
 		if wait > worthLogging && l.trouble() == nil {
 			until, _ := ctx.Deadline()
-			l.log.unacquired(l, behind, until)
+			l.log.unacquired(l, waits, until)
 		} else if wait > worthLogging {
-			l.log.unreplaced(l, behind)
+			l.log.unreplaced(l, waits)
 		}
 		pause := every - timeSince(l.renewed())
 		if pause <= 0 {
@@ -239,22 +243,17 @@ func (l *Lease) settle(ctx context.Context) error {
 			if failing.IsZero() {
 				failing = begun
 			}
-			if ctx.Err() != nil && wait > 0 && !errors.Is(err, ErrLost) {
-				return fmt.Errorf("%w: %w", behind, err)
-			}
 			if errors.Is(err, ErrLost) || ctx.Err() != nil || timeSince(failing) >= l.o.patience() {
-				return err
+				return waits, err
 			}
 			pause = every / 8
 		} else if wait <= 0 {
-			return nil
+			return nil, nil
 		} else {
 			pause = min(pause, wait)
 		}
-		if err := sleep(ctx, pause); err != nil && wait > 0 {
-			return fmt.Errorf("%w: %w", behind, err)
-		} else if err != nil {
-			return err
+		if err := sleep(ctx, pause); err != nil {
+			return waits, err
 		}
 	}
 }
