@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
@@ -79,7 +78,7 @@ type auditReport struct {
 
 func auditIDs(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	var f auditFlags
-	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
+	fs := newFlags()
 	store := storeFlag(fs, getenv)
 	fs.StringVar(&f.database, "database", "",
 		"`URL` of the database of --query: postgres://HOST/DATABASE, mysql://HOST/DATABASE or sqlite:FILE.\n"+

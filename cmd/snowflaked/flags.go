@@ -139,7 +139,7 @@ const defaultListen = "127.0.0.1:8080"
 // configure reads the flags of the server, and returns an error if they cannot work.
 func configure(args []string, getenv func(string) string, stdout io.Writer) (*config, error) {
 	c := new(config)
-	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
+	fs := newFlags()
 	fs.StringVar(&c.listen, "listen", defaultListen, "`ADDRESS` to listen at, such as :8080 for all interfaces")
 	fs.StringVar(&c.hosts, "hosts", "", "`NAMES`, separated by commas, under which a proxy may reach a server that listens on loopback,\n"+
 		"besides localhost")

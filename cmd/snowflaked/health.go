@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
 )
 
 const aboutHealth = `snowflaked health asks the server of this host or container whether it is alive, for use as a container's
@@ -26,7 +24,7 @@ const healthTime = 3 * time.Second
 
 // health asks a server that listens at --admin or, if there is no such address, at --listen.
 func health(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
-	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
+	fs := newFlags()
 	listen := fs.String("listen", defaultListen, "`ADDRESS` of the server, as the server has it")
 	admin := fs.String("admin", "", "`ADDRESS` of its probes, as the server has it. Empty: ask at --listen")
 	cert := fs.String("tls-cert", "", "`FILE` of the server's certificate: if it is set, the server at --listen is asked with TLS")

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/spf13/pflag"
-
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/urllease"
@@ -25,7 +23,7 @@ usage:
 
 // initialize is the command init.
 func initialize(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
-	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
+	fs := newFlags()
 	url, layout := storeFlag(fs, getenv), layoutFlag(fs)
 	if err := parse(fs, aboutInit, args, getenv, stdout); err != nil {
 		return err
