@@ -30,7 +30,7 @@ const nearest = 1 << 16
 type past struct {
 	lines []timeline // by clock sequence, up to the last one that was used
 	whole int64      // the first tick from which on no holding is missing
-	floor int64      // untold, of the other clock sequences
+	floor int64      // notReported of the other clock sequences
 }
 
 // timeline has the holdings of a worker ID and clock sequence, in their order. Holding i is of the
@@ -39,9 +39,9 @@ type timeline struct {
 	from, to []int64 // apart from by, so that a search reads little memory
 	by       []*Holding
 
-	// untold is the first tick that a holder with a LocalCopy may have stamped since its last
+	// notReported is the first tick that a holder with a LocalCopy may have stamped since its last
 	// report.
-	untold int64
+	notReported int64
 }
 
 // never is after every tick.
@@ -241,7 +241,7 @@ func (h *History) add(d door, r record, earlier []Holding, whole bool) {
 	for seq := range p.lines {
 		p.lines[seq] = h.timeline(bySeq[seq])
 		if r.Copy {
-			p.lines[seq].untold = h.tick(r.bound(seq))
+			p.lines[seq].notReported = h.tick(r.bound(seq))
 		}
 	}
 }
@@ -251,7 +251,7 @@ func (h *History) add(d door, r record, earlier []Holding, whole bool) {
 func (h *History) timeline(holdings []*Holding) timeline {
 	slices.Reverse(holdings) // of those with one beginning, the first comes last
 	slices.SortStableFunc(holdings, func(a, b *Holding) int { return a.From.Compare(b.From) })
-	l := timeline{untold: never}
+	l := timeline{notReported: never}
 	var open []*Holding // those that began last are at the end
 	var at int64
 	upTo := func(end int64) {
@@ -313,27 +313,27 @@ var errForeign = fmt.Errorf("%w: %w", ErrNeverIssued, snowflake.ErrInvalidID)
 
 // Whois returns who issued id, as the function [Whois] does, with its errors and without their
 // texts: [ErrNeverIssued], which also matches snowflake.ErrInvalidID if id is not of the layout;
-// [ErrForgotten]; or [ErrUntold]. It does not look at the datacenter. It allocates nothing. The
-// Holding is nil if there is an error, and must not be changed.
+// [ErrForgotten]; or [ErrNotReported]. It does not look at the datacenter. It allocates nothing.
+// The Holding is nil if there is an error, and must not be changed.
 func (h *History) Whois(id snowflake.ID) (*Holding, error) {
 	tick, seq, worker := h.fields(id)
 	if id < 0 || tick>>h.layout.TimeBits != 0 {
 		return nil, errForeign
 	}
 	p := h.of(worker)
-	untold := p.floor
+	notReported := p.floor
 	if seq < len(p.lines) {
 		line := &p.lines[seq]
 		if i := line.after(tick) - 1; i >= 0 && tick < line.to[i] {
 			return line.by[i], nil
 		}
-		untold = line.untold
+		notReported = line.notReported
 	}
 	switch {
 	case tick < p.whole:
 		return nil, ErrForgotten
-	case tick >= untold:
-		return nil, ErrUntold
+	case tick >= notReported:
+		return nil, ErrNotReported
 	}
 	return nil, ErrNeverIssued
 }

@@ -56,7 +56,7 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 	healed := door{Name: "s", Layout: both, Open: true, Healed: true, Floor: at(12), version: "1"}
 	closed := door{Name: "s", Layout: both, version: "1"}
 	type says map[int]any // by seconds: the token of the holder, or the error
-	never, forgotten, untold := ErrNeverIssued, ErrForgotten, ErrUntold
+	never, forgotten, notReported := ErrNeverIssued, ErrForgotten, ErrNotReported
 	for why, test := range map[string]struct {
 		d    door
 		r    record
@@ -74,9 +74,9 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 		"trimmed":                             {open, held(func(r *record) { r.Forgotten = at(8) }), false, 0, says{-1: forgotten, 4: "older", 7: forgotten, 8: never, 15: "old"}},
 		"an earlier record was lost":          {open, held(func(r *record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 8: never}},
 		"a chunk is missing":                  {open, held(nil), true, 0, says{4: "older", 7: forgotten, 15: "old", 99: forgotten}},
-		"a local copy":                        {open, held(func(r *record) { r.Copy = true }), false, 0, says{4: "older", 7: never, 20: untold, 99: untold}},
-		"a local copy's other clock sequence": {open, held(func(r *record) { r.Copy = true; r.Floor = at(2) }), false, 2, says{1: forgotten, 2: untold}},
-		"a local copy that was released":      {open, held(func(r *record) { r.Copy = true; r.State = StateFree }), false, 0, says{20: untold}},
+		"a local copy":                        {open, held(func(r *record) { r.Copy = true }), false, 0, says{4: "older", 7: never, 20: notReported, 99: notReported}},
+		"a local copy's other clock sequence": {open, held(func(r *record) { r.Copy = true; r.Floor = at(2) }), false, 2, says{1: forgotten, 2: notReported}},
+		"a local copy that was released":      {open, held(func(r *record) { r.Copy = true; r.State = StateFree }), false, 0, says{20: notReported}},
 		"the store is healing":                {closed, held(nil), false, 0, says{4: "older", 7: forgotten, 99: forgotten}},
 		"taken after the store healed":        {healed, held(func(r *record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 9: never, 20: never}},
 		"put back, and perhaps an older one":  {healed, held(func(r *record) { r.Store = "before" }), false, 0, says{4: "older", 7: forgotten, 9: forgotten, 12: "old", 20: never}},
@@ -201,7 +201,7 @@ func TestHistorySaysWhatWhoisSays(t *testing.T) {
 						require.Equal(t, want, *by)
 						continue
 					}
-					for _, e := range []error{ErrNeverIssued, ErrForgotten, ErrUntold, snowflake.ErrInvalidID} {
+					for _, e := range []error{ErrNeverIssued, ErrForgotten, ErrNotReported, snowflake.ErrInvalidID} {
 						require.Equal(t, errors.Is(err, e), errors.Is(is, e), "%v, %v", err, is)
 					}
 					if errors.Is(is, ErrForgotten) {

@@ -49,7 +49,7 @@
 // # The protocol
 //
 // A session or a heartbeat that the process watches does not help a process that was paused: after
-// it wakes up, it goes on issuing IDs until it looks. So the fence here is in ID time. In a
+// it wakes up, it goes on issuing IDs until it looks. So a lease is bounded in ID time. In a
 // [Store], each worker ID has an entry with a record: who holds the worker ID, and a bound for each
 // clock sequence. The holder first saves a later bound, and only then stamps up to it.
 // [Lease.Grant] returns what is saved, and the generator compares every tick with the grant. The

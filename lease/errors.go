@@ -49,9 +49,9 @@ var (
 	// store's history, or if its record may have been lost.
 	ErrForgotten = errors.New("lease: the ID's issuer is no longer in the history")
 
-	// ErrUntold is returned by Whois if an owner with a LocalCopy may have issued the ID, and
+	// ErrNotReported is returned by Whois if an owner with a LocalCopy may have issued the ID, and
 	// has not reported to the store yet, or never will (see Retire).
-	ErrUntold = errors.New("lease: the store does not know the ID's issuer yet")
+	ErrNotReported = errors.New("lease: the ID's issuer has not reported to the store yet")
 
 	// ErrLayout is returned by Acquire if the store has another layout or epoch, and by
 	// snowflake.NewLeased for another layout than the lease's. The error is a [*LayoutError].

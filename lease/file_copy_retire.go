@@ -11,7 +11,7 @@ import (
 // emptyDir, or the disk was replaced. Nobody else can know that, so the worker ID is kept for its
 // owner, and its record keeps the [Watermark] back, until somebody calls Retire. After it the
 // worker ID is never used again, and keeps the watermark back only until its bound has passed. Whois
-// still returns ErrUntold for what the owner may have issued, and not told the store.
+// still returns ErrNotReported for what the owner may have issued, and not told the store.
 //
 // Retire returns when the record has not changed for the holder's window, which may be known
 // already. If it changes, or is of a holder without a LocalCopy, the error is a [*RetireError].

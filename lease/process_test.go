@@ -357,7 +357,7 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 							before := bounds(t, dir)
 							p.live(k, rnd)
 							if test.processes == 1 {
-								fenced(t, k.Layout, p.ids, before, bounds(t, dir))
+								withinBounds(t, k.Layout, p.ids, before, bounds(t, dir))
 							}
 							all.Add(i*test.processes+n, p.ids...)
 							if len(p.ids) > 0 {
@@ -377,8 +377,8 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 	}
 }
 
-// fenced checks IDs against the bounds that were stored before and after.
-func fenced(t *testing.T, layout snowflake.Layout, ids []snowflake.ID, before, after map[int][]time.Time) {
+// withinBounds checks IDs against the bounds that were stored before and after.
+func withinBounds(t *testing.T, layout snowflake.Layout, ids []snowflake.ID, before, after map[int][]time.Time) {
 	t.Helper()
 	for _, id := range ids {
 		is := layout.Decode(id)

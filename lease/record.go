@@ -88,8 +88,9 @@ type record struct {
 	unreadable error  // why the entry cannot be read
 }
 
-// Holding is a stretch of ID time, [From, To), in which one holder had a worker ID and clock
-// sequence. No other holder has issued IDs with them in this time.
+// Holding is a span of ID time, [From, To), that one holder was granted with a worker ID and clock
+// sequence. No other holder has issued IDs with them in this span. It may begin up to a window
+// before the holder's process, because the process's clock may be set back, and end after it.
 type Holding struct {
 	Worker   int       `json:"worker"`
 	ClockSeq int       `json:"clockSeq"`

@@ -23,9 +23,9 @@ import (
 //
 // A holder with Options.LocalCopy continues while the store is away, and reports to the store
 // later: when the store answers again or, if the holder has ended, when its owner acquires a lease
-// again. Until then, if the owner may have issued id, the error matches [ErrUntold], and the
+// again. Until then, if the owner may have issued id, the error matches [ErrNotReported], and the
 // Holding is the last one that the store knows: only its Owner can have issued id. If the worker ID
-// was retired ([Retire]), it stays so.
+// was retired ([Retire]), this never changes.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	from := lineTo(ctx, s)
 	d, err := getDoor(from)
@@ -92,7 +92,7 @@ func whois(s line, d door, r record, parts snowflake.Parts, id snowflake.ID) (Ho
 	}
 	if r.Copy && !parts.Time.Before(r.bound(parts.ClockSeq)) {
 		return r.holding(), fmt.Errorf("%w: %d: only %s can have issued it, at %s, and has reported nothing from %s on",
-			ErrUntold, id, r.Owner, formatTime(parts.Time), formatTime(r.bound(parts.ClockSeq)))
+			ErrNotReported, id, r.Owner, formatTime(parts.Time), formatTime(r.bound(parts.ClockSeq)))
 	}
 	return Holding{}, fmt.Errorf("%w: %d: nobody had worker %d and clock sequence %d at %s",
 		ErrNeverIssued, id, r.Worker, parts.ClockSeq, formatTime(parts.Time))

@@ -42,9 +42,7 @@ directory is the one that package lease's file store uses, or "snowflake new
 --store"; its records also have the layout. Issuers older than the history are
 forgotten.
 
-From "from" to "to" no other process could issue IDs with the worker ID. "from"
-may lie up to a window before the process began, because its clock may be set
-back.`,
+` + holding.AboutIssuer,
 		Args: cobra.MinimumNArgs(1),
 	}
 	store := neededStore(c)

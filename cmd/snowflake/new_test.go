@@ -93,7 +93,7 @@ func TestNewWithALease(t *testing.T) {
 	want := fmt.Sprintf(`^layout: 41/0/5/5/12@.*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid())
 	assert.Regexp(t, want, succeed(t, "workers", "--store", dir))
 	assert.Contains(t, succeed(t, "workers", "--store", dir, "--json"), `"state":"free"`)
-	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockSeq=0 from=20\S+ to=20\S+\n$`,
+	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockSeq=0 grantedFrom=20\S+ grantedTo=20\S+\n$`,
 		text, os.Getpid(), parts.Worker),
 		succeed(t, "whois", "--store", dir, text))
 	issuers, errs, status := runCLI("whois", "--store", dir, "--json", "7", text)

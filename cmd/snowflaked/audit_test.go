@@ -119,7 +119,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	}
 	r := ask(exitOK)
 	assert.Equal(t, honest, r.Held)
-	assert.Empty(t, append(append(append(r.Strangers, r.Untold...), r.Forgotten...), r.Earlier...))
+	assert.Empty(t, append(append(append(r.Strangers, r.NotReported...), r.Forgotten...), r.Earlier...))
 	upTo := r.UpTo
 
 	// A batch reads the index from its first row on, and not all rows before or after it.

@@ -22,8 +22,7 @@ const aboutWhois = `snowflaked whois says which process had an ID's worker ID at
 is that of the store's records. The exit status is 1 if no process can have issued one of the IDs, or if its
 issuer was forgotten.
 
-From "from" to "to" no other process could issue IDs with the worker ID. "from" may lie up to a window
-before the process began, because its clock may be set back.
+` + holding.AboutIssuer + `
 
 usage:
   snowflaked whois [--store URL] [--json] ID...

@@ -32,6 +32,12 @@ const About = `  worker    the worker ID
   owner     the name that it gave itself
 `
 
+// AboutIssuer explains the times that WriteIssuers writes.
+const AboutIssuer = `grantedFrom and grantedTo are the span of time that the process was granted ("from"
+and "to" in JSON): no other process could issue IDs of it with the worker ID. The
+span may begin up to a window before the process, because its clock may be set
+back.`
+
 // AboutRetire explains the flag --retire of the commands that write holders, beside Retire.
 const AboutRetire = "first retire the worker ID `N`, because the directory of its local copy is gone for\n" +
 	"good; this takes up to a window. HAZARD: if the directory comes back while the\n" +
@@ -109,12 +115,12 @@ func WriteIssuers(ctx context.Context, out io.Writer, s lease.Store, asJSON bool
 	var nobody error
 	for _, id := range ids {
 		h, err := lease.Whois(ctx, s, id)
-		unknown := errors.Is(err, lease.ErrNeverIssued) || errors.Is(err, lease.ErrForgotten) || errors.Is(err, lease.ErrUntold)
+		unknown := errors.Is(err, lease.ErrNeverIssued) || errors.Is(err, lease.ErrForgotten) || errors.Is(err, lease.ErrNotReported)
 		if err != nil && !unknown {
 			return err
 		}
 		known := issuer{ID: id, Holder: &h}
-		line := fmt.Sprintf("%v owner=%s host=%s pid=%d worker=%d clockSeq=%d from=%s to=%s",
+		line := fmt.Sprintf("%v owner=%s host=%s pid=%d worker=%d clockSeq=%d grantedFrom=%s grantedTo=%s",
 			id, plain(h.Owner), plain(h.Host), h.PID, h.Worker, h.ClockSeq, Moment(h.From), Moment(h.To))
 		if unknown {
 			nobody = ErrNobody

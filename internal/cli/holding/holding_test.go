@@ -42,7 +42,7 @@ worker  state  until                     clockSeq  pid   host    owner
 }
 
 // An ID of a local copy that has not reported yet does not hide the IDs after it.
-func TestIssuersGoOnAfterAnIDThatIsUntold(t *testing.T) {
+func TestIssuersGoOnAfterAnIDThatIsNotReported(t *testing.T) {
 	store := lease.File(t.TempDir())
 	l, err := lease.Acquire(t.Context(), store, &lease.Options{
 		Owner:     "a",
@@ -58,9 +58,9 @@ func TestIssuersGoOnAfterAnIDThatIsUntold(t *testing.T) {
 	require.NoError(t, err)
 	parts := gen.Decode(known)
 	parts.Time = parts.Time.Add(time.Hour)
-	untold, err := snowflake.DefaultLayout().Encode(parts)
+	notReported, err := snowflake.DefaultLayout().Encode(parts)
 	require.NoError(t, err)
 	var b strings.Builder
-	require.ErrorIs(t, WriteIssuers(t.Context(), &b, store, false, []snowflake.ID{untold, known}), ErrNobody)
+	require.ErrorIs(t, WriteIssuers(t.Context(), &b, store, false, []snowflake.ID{notReported, known}), ErrNobody)
 	assert.Regexp(t, `only "?a @.* can have issued it.*\n`+known.String()+` owner="a @`, b.String())
 }

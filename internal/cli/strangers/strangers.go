@@ -23,18 +23,18 @@ type Options struct {
 
 // Report is the result of an audit.
 type Report struct {
-	IDs       int      `json:"ids"`       // of the layout, with duplicates
-	Held      int      `json:"held"`      // issued by a holder of their worker ID
-	Strangers []Group  `json:"strangers"` // issued without a lease
-	Untold    []Group  `json:"untold"`    // perhaps of a LocalCopy that has not reported yet
-	Forgotten []Group  `json:"forgotten"` // older than the history, or their records were lost
-	Earlier   []Group  `json:"earlier"`   // before the first lease that the store knows
-	KeptOut   []Group  `json:"keptOut"`   // of worker IDs that are kept out of the leases
-	Elsewhere []Group  `json:"elsewhere"` // of other datacenters
-	Foreign   int      `json:"foreign"`   // not of the layout; not counted in IDs
-	Passed    int      `json:"passed"`    // before Options.Since; not counted in IDs
-	Leased    []Group  `json:"leased"`    // of KeptOut, but leased; Before is the holder
-	Problems  []string `json:"problems"`  // why parts of the store cannot be read
+	IDs         int      `json:"ids"`         // of the layout, with duplicates
+	Held        int      `json:"held"`        // issued by a holder of their worker ID
+	Strangers   []Group  `json:"strangers"`   // issued without a lease
+	NotReported []Group  `json:"notReported"` // perhaps of a LocalCopy that has not reported yet
+	Forgotten   []Group  `json:"forgotten"`   // older than the history, or their records were lost
+	Earlier     []Group  `json:"earlier"`     // before the first lease that the store knows
+	KeptOut     []Group  `json:"keptOut"`     // of worker IDs that are kept out of the leases
+	Elsewhere   []Group  `json:"elsewhere"`   // of other datacenters
+	Foreign     int      `json:"foreign"`     // not of the layout; not counted in IDs
+	Passed      int      `json:"passed"`      // before Options.Since; not counted in IDs
+	Leased      []Group  `json:"leased"`      // of KeptOut, but leased; Before is the holder
+	Problems    []string `json:"problems"`    // why parts of the store cannot be read
 }
 
 // Wrong returns how many IDs were issued without a lease, or under a worker ID that should have
@@ -70,7 +70,7 @@ type kind int
 const (
 	held kind = iota
 	stranger
-	untold
+	notReported
 	forgotten
 	early
 	keptOut
@@ -202,8 +202,8 @@ func (a *Audit) judge(id snowflake.ID, by *lease.Holding, err error) kind {
 		return held
 	case errors.Is(err, lease.ErrForgotten):
 		return forgotten
-	case errors.Is(err, lease.ErrUntold):
-		return untold
+	case errors.Is(err, lease.ErrNotReported):
+		return notReported
 	case p.Time.Before(a.h.Begins()):
 		return early
 	}
@@ -273,7 +273,7 @@ func (a *Audit) Report() (*Report, error) {
 	}
 	r := a.r
 	for k, groups := range map[kind]*[]Group{
-		stranger: &r.Strangers, untold: &r.Untold, forgotten: &r.Forgotten, early: &r.Earlier,
+		stranger: &r.Strangers, notReported: &r.NotReported, forgotten: &r.Forgotten, early: &r.Earlier,
 		keptOut: &r.KeptOut, leased: &r.Leased, elsewhere: &r.Elsewhere,
 	} {
 		*groups = a.sorted(k)

@@ -43,7 +43,7 @@ func (r *Report) Write(out io.Writer, most int) {
 		what   string
 		groups []Group
 	}{
-		{"IDs of holders with a local copy that may not have reported to the store yet", r.Untold},
+		{"IDs of holders with a local copy that may not have reported to the store yet", r.NotReported},
 		{"IDs whose issuers the history no longer has", r.Forgotten},
 		{"IDs before the first lease that the store knows", r.Earlier},
 		{"IDs of worker IDs that are kept out of the leases", r.KeptOut},
@@ -82,12 +82,12 @@ func ended(h *lease.Holding) string {
 	if h == nil {
 		return "no process held it, as far as the store knows"
 	}
-	return fmt.Sprintf("%s held it, until %s", who(h), moment(h.To))
+	return fmt.Sprintf("%s was granted it until %s", who(h), moment(h.To))
 }
 
 func begun(h *lease.Holding) string {
 	if h == nil {
 		return "no process has held it"
 	}
-	return fmt.Sprintf("%s held it, from %s", who(h), moment(h.From))
+	return fmt.Sprintf("%s was granted it from %s", who(h), moment(h.From))
 }
