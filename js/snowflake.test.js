@@ -1,5 +1,6 @@
 // What only JavaScript can get wrong: values of other types, dates, types. js_test.go holds the rest to the Go library.
 import assert from "node:assert/strict";
+import { createCipheriv, hkdfSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import * as snowflake from "./snowflake.js";
@@ -138,5 +139,37 @@ test("the vectors that other languages test against", () => {
   }
   for (const { form, texts } of refused) {
     for (const text of form in forms ? texts : []) throws(() => forms[form][1](text), "ErrInvalidID", `${form} ${text}`);
+  }
+});
+
+// Package opaque again, to show what another language needs: HKDF, AES, and numbers of 128 bits.
+test("the texts and the number of package opaque", () => {
+  const { opaque } = JSON.parse(readFileSync(new URL("./vectors.json", import.meta.url), "utf8"));
+  const aes = (key, purpose, info) => {
+    const derived = Buffer.from(hkdfSync("sha256", Buffer.from(key, "hex"), "", info + purpose, 32));
+    return (block) => { // a BigInt of 128 bits
+      const cipher = createCipheriv("aes-256-ecb", derived, null).setAutoPadding(false);
+      return BigInt("0x" + cipher.update(block.toString(16).padStart(32, "0"), "hex", "hex"));
+    };
+  };
+  const text = (n, digits, width) => (width === 0 ? "" : text(n / BigInt(digits.length), digits, width - 1) + digits[Number(n % BigInt(digits.length))]);
+  const digits62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  const bits = (n, count) => n & ((1n << BigInt(count)) - 1n);
+  for (const v of opaque) {
+    const id = BigInt(v.id);
+    const block = aes(v.key, v.purpose, "snowflake/opaque/1/")(id);
+    const prefix = v.prefix && v.prefix + "_";
+    assert.equal(prefix + text(block, digits62, 22), v.base62);
+    assert.equal(prefix + text(block, "0123456789abcdefghjkmnpqrstvwxyz", 26), v.base32);
+
+    // FF1 of NIST SP 800-38G, for 63 bits: the halves have 31 and 32.
+    const encrypt = aes(v.key, v.purpose, "snowflake/opaque/int/1/");
+    const start = encrypt(0x01020100_00020a1f_0000003f_00000000n);
+    let [left, right] = [id >> 32n, bits(id, 32)];
+    for (let i = 0n; i < 10n; i++) {
+      const y = encrypt(start ^ (i << 32n) ^ right) >> 64n;
+      [left, right] = [right, bits(left + y, i % 2n ? 32 : 31)];
+    }
+    assert.equal(String((left << 32n) | right), v.int);
   }
 });

@@ -59,6 +59,7 @@ type opaqueVector struct {
 	ID      snowflake.ID `json:"id"`
 	Base62  string       `json:"base62"`
 	Base32  string       `json:"base32"`
+	Int     int64        `json:"int,string"`
 }
 
 type refusedVectors struct {
@@ -138,7 +139,7 @@ func current(t *testing.T) vectors {
 				require.NoError(t, err)
 			}
 			v.Opaque = append(v.Opaque, opaqueVector{hex.EncodeToString(opaqueKey()), "order", prefix, id, c.Encode(id),
-				c.EncodeBase32(id)})
+				c.EncodeBase32(id), c.EncodeInt(id)})
 		}
 	}
 	return v

@@ -34,6 +34,25 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
+// BenchmarkInt has ten blocks of AES for each number.
+func BenchmarkInt(b *testing.B) {
+	c := must(b, a5, "order")
+	b.Run("EncodeInt", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			c.EncodeInt(117469438034313216)
+		}
+	})
+	b.Run("DecodeInt", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := c.DecodeInt(1255396825584236935); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 func BenchmarkDecode(b *testing.B) {
 	for _, keys := range []int{1, 2, 16} {
 		older := make([][]byte, keys-1)

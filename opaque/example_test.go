@@ -56,6 +56,23 @@ func ExampleCodec_Encode() {
 	// 117469438034313216 <nil>
 }
 
+// For a bigint column or an API that wants an integer.
+func ExampleCodec_EncodeInt() {
+	orders, err := opaque.New(key, "order")
+	if err != nil {
+		panic(err)
+	}
+	for id := snowflake.ID(117469438034313216); id < 117469438034313219; id++ {
+		fmt.Println(orders.EncodeInt(id))
+	}
+	fmt.Println(orders.DecodeInt(3140247255447148216))
+	// Output:
+	// 3140247255447148216
+	// 445340858157958149
+	// 4156065009196221936
+	// 117469438034313216 <nil>
+}
+
 func ExampleCodec_WithPrefix() {
 	orders, err := opaque.New(key, "order")
 	if err != nil {

@@ -142,7 +142,7 @@ func TestNumbersOver128BitsAreRefused(t *testing.T) {
 // likely to pass.
 func TestEachBitOfTheRedundancyIsChecked(t *testing.T) {
 	c := must(t, a5, "order", counting)
-	for _, key := range c.keys() {
+	for _, key := range c.keys().texts {
 		for bit := range 65 {
 			n := number{lo: 7}
 			if bit == 64 {
@@ -340,9 +340,8 @@ func TestKeysAreNeverPrinted(t *testing.T) {
 		fmt.Fprintf(&log, "%v %+v %#v %x %d\n", v, v, v, v, v)
 	}
 	require.Contains(t, log.String(), "Codec", "something was printed")
-	for _, k := range [][]byte{counting, a5} {
-		derived, err := hkdf.Key(sha256.New, k, nil, info+"order", KeySize)
-		require.NoError(t, err)
+	for _, derived := range [][]byte{derivedKey(t, counting, infoText+"order"), derivedKey(t, a5, infoText+"order"),
+		derivedKey(t, counting, infoInt+"order"), derivedKey(t, a5, infoInt+"order")} {
 		for i := 0; i < KeySize; i += 4 {
 			for _, word := range []uint32{binary.BigEndian.Uint32(derived[i:]), binary.LittleEndian.Uint32(derived[i:])} {
 				for _, form := range []string{"%d", "%x", "%X"} {
@@ -353,6 +352,12 @@ func TestKeysAreNeverPrinted(t *testing.T) {
 	}
 }
 
+func derivedKey(t testing.TB, key []byte, info string) []byte {
+	derived, err := hkdf.Key(sha256.New, key, nil, info, KeySize)
+	require.NoError(t, err)
+	return derived
+}
+
 // recorder is a test that fails: it keeps what an assertion prints.
 type recorder struct{ bytes.Buffer }
 
@@ -360,7 +365,7 @@ func (r *recorder) Errorf(format string, args ...any) { fmt.Fprintf(r, format, a
 
 func TestAllocations(t *testing.T) {
 	c := must(t, a5, "order", counting)
-	text, small := c.Encode(42), c.EncodeBase32(42)
+	text, small, n := c.Encode(42), c.EncodeBase32(42), c.EncodeInt(42)
 	var err error
 	for _, tt := range []struct {
 		name string
@@ -371,6 +376,8 @@ func TestAllocations(t *testing.T) {
 		{"EncodeBase32", 1, func() { small = c.EncodeBase32(42) }},
 		{"Decode", 0, func() { _, err = c.Decode(text) }},
 		{"Decode base 32", 0, func() { _, err = c.Decode(small) }},
+		{"EncodeInt", 0, func() { n = c.EncodeInt(42) }},
+		{"DecodeInt", 0, func() { _, err = c.DecodeInt(n) }},
 	} {
 		assert.LessOrEqual(t, testing.AllocsPerRun(100, tt.f), tt.most, tt.name)
 		assert.NoError(t, err, tt.name)

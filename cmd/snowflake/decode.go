@@ -24,7 +24,9 @@ layout, it prints nothing. It reads each form that the library writes: decimal,
 base 32, 58 and 62, with or without leading zeros, hexadecimal (0x... or 16
 digits), typed (order_038ANTKF00000), and with --key-file opaque texts. If a
 text is an ID in several forms, it takes the first whose time has come, and
-standard error has the others.
+standard error has the others. With --opaque-int, the arguments are numbers of
+package opaque. Such a number is an ID under every key, so the first key of the
+file is taken under which the ID's time has come.
 
 With files or - it copies them to standard output, byte for byte, also from
 tail -f, and puts the fields in parentheses after every ID. Input that is
@@ -41,11 +43,16 @@ one object a line. If there was no ID, standard error says so at the end.`,
 	c.Flags().StringVar(&key.path, "key-file", "",
 		"a `FILE` with the key of opaque texts: 32 bytes, or in hexadecimal or base 64, and below it older keys")
 	c.Flags().StringVar(&key.purpose, "purpose", "", "the `purpose` of opaque texts; by default their prefix")
+	c.Flags().BoolVar(&key.ints, "opaque-int", false, "decode numbers of package opaque, with --key-file and --purpose")
 	_ = c.MarkFlagFilename("key-file")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		switch inputs, err := areInputs(args); {
 		case err != nil:
 			return err
+		case key.ints && (key.path == "" || key.purpose == ""):
+			return errors.New("--opaque-int needs --key-file and --purpose")
+		case key.ints && inputs:
+			return errors.New("--opaque-int decodes arguments, not files: nothing tells which numbers of a file are opaque")
 		case inputs:
 			return annotateAll(s, *layout, args)
 		}
@@ -81,16 +88,12 @@ func decode(s *streams, l snowflake.Layout, key keyFile, args []string) error {
 	forms := make([]string, len(args))
 	var others []string
 	for i, arg := range args {
-		var also []texts.Reading
-		var err error
-		if key.path != "" && opaqueTail(arg) != "" {
-			ids[i], err = key.decode(arg)
-			forms[i] = "opaque"
-			err = errors.Join(err, l.Check(ids[i]))
-		} else {
-			ids[i], forms[i], also, err = readID(l, arg, s.now())
-		}
+		all, err := key.read(arg)
 		if err != nil {
+			return err
+		}
+		var also []texts.Reading
+		if ids[i], forms[i], also, err = likeliest(l, all, s.now()); err != nil {
 			return err
 		}
 		for _, o := range also {
@@ -104,18 +107,18 @@ func decode(s *streams, l snowflake.Layout, key keyFile, args []string) error {
 		s.note(other)
 	}
 	if last := slices.Max(ids); l.Decode(last).Time.After(s.now().Add(margin)) {
-		s.note(fmt.Sprintf("the time of %d lies in the future, so it probably has another layout: try snowflake identify", last))
+		why := "it probably has another layout: try snowflake identify"
+		if key.ints {
+			why = "the number probably has another key or purpose"
+		}
+		s.note(fmt.Sprintf("the time of %d lies in the future, so %s", last, why))
 	}
 	return nil
 }
 
-// readID reads an ID of the layout, in the first form in which its time has come or, if there is
-// none, in the first form. It also returns the readings in other forms whose times have come.
-func readID(l snowflake.Layout, s string, now time.Time) (id snowflake.ID, form string, others []texts.Reading, err error) {
-	all, err := texts.IDs([]string{s})
-	if err != nil {
-		return 0, "", nil, err
-	}
+// likeliest returns the first reading whose ID is of the layout and whose time has come or, if there
+// is none, the first. It also returns the other readings whose times have come.
+func likeliest(l snowflake.Layout, all []texts.Reading, now time.Time) (id snowflake.ID, form string, others []texts.Reading, err error) {
 	past := slices.DeleteFunc(slices.Clone(all), func(r texts.Reading) bool {
 		return l.Check(r.IDs[0]) != nil || l.Decode(r.IDs[0]).Time.After(now.Add(margin))
 	})

@@ -93,7 +93,11 @@ func stamp(id snowflake.ID, t time.Time) stampedID { return stampedID{id, jsonti
 // can have been issued before until or, if until is empty, too, before now.
 func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.ID, error) {
 	if text != "" {
-		id, _, _, err := readID(old, text, now)
+		all, err := texts.IDs([]string{text})
+		if err != nil {
+			return 0, err
+		}
+		id, _, _, err := likeliest(old, all, now)
 		return id, err
 	}
 	t := now

@@ -10,11 +10,15 @@ import (
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 	"github.com/seed-5394e6b1/snowflake/opaque"
 )
 
-// keyFile reads opaque texts with the keys of a file.
-type keyFile struct{ path, purpose string }
+// keyFile reads opaque texts, or opaque numbers, with the keys of a file.
+type keyFile struct {
+	path, purpose string
+	ints          bool // read numbers
+}
 
 // opaqueTail returns the part of a text that may be of package opaque, after the prefix, or "".
 func opaqueTail(s string) string {
@@ -24,14 +28,22 @@ func opaqueTail(s string) string {
 	return ""
 }
 
-func (k keyFile) decode(text string) (snowflake.ID, error) {
-	b, err := os.ReadFile(k.path)
-	if err != nil {
-		return 0, failed(err)
+// read returns the readings of a text, opaque ones if there is a file.
+func (k keyFile) read(text string) ([]texts.Reading, error) {
+	switch {
+	case k.path != "" && k.ints:
+		return k.readInt(text)
+	case k.path != "" && opaqueTail(text) != "":
+		id, err := k.readText(text)
+		return []texts.Reading{{Form: "opaque", IDs: []snowflake.ID{id}}}, err
 	}
-	keys, err := parseKeys(b)
+	return texts.IDs([]string{text})
+}
+
+func (k keyFile) readText(text string) (snowflake.ID, error) {
+	keys, err := k.keys()
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", k.path, err)
+		return 0, err
 	}
 	prefix := strings.TrimSuffix(strings.TrimSuffix(text, opaqueTail(text)), "_")
 	purpose := cmp.Or(k.purpose, prefix)
@@ -50,6 +62,47 @@ func (k keyFile) decode(text string) (snowflake.ID, error) {
 		err = fmt.Errorf("%w; the purpose was %q", err, purpose)
 	}
 	return id, err
+}
+
+// readInt returns a reading for each key, because a number does not show its key.
+func (k keyFile) readInt(text string) (all []texts.Reading, err error) {
+	keys, err := k.keys()
+	if err != nil {
+		return nil, err
+	}
+	n, err := snowflake.ParseID(text)
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range keys {
+		codec, err := opaque.New(key, k.purpose)
+		if err != nil {
+			return nil, err
+		}
+		id, err := codec.DecodeInt(int64(n))
+		if err != nil {
+			return nil, err
+		}
+		form := "opaque number"
+		if len(keys) > 1 {
+			form += fmt.Sprintf(" of key %d", i+1)
+		}
+		all = append(all, texts.Reading{Form: form, IDs: []snowflake.ID{id}})
+	}
+	return all, nil
+}
+
+// keys returns the keys of the file, the newest first.
+func (k keyFile) keys() ([][]byte, error) {
+	b, err := os.ReadFile(k.path)
+	if err != nil {
+		return nil, failed(err)
+	}
+	keys, err := parseKeys(b)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", k.path, err)
+	}
+	return keys, err
 }
 
 // parseKeys reads a key of 32 bytes, or keys in hexadecimal or base 64, one a line.
