@@ -16,6 +16,15 @@ func Open(t testing.TB, driver, dsn string) *sql.DB {
 	return db
 }
 
+// Reconnect closes the idle connections of databases whose servers were killed. Otherwise a driver
+// may notice only after it has sent a statement that a connection is dead, and returns an error.
+func Reconnect(dbs ...*sql.DB) {
+	for _, db := range dbs {
+		db.SetMaxIdleConns(0)
+		db.SetMaxIdleConns(2) // the default
+	}
+}
+
 // Must returns what a call returned, or fails the test with its error: Must(f())(t).
 func Must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {

@@ -23,7 +23,7 @@ import (
 
 // Program returns the path of an installed program. A candidate is a name in PATH or an absolute
 // pattern; the first candidate that exists is taken. If no candidate exists, Program skips the test
-// and names the Debian package. If the environment variable CI is set, it fails the test instead.
+// or, if the environment variable CI is set, fails it, and names the Debian package.
 func Program(t testing.TB, debianPackage string, candidates ...string) string {
 	t.Helper()
 	for _, c := range candidates {
@@ -34,11 +34,18 @@ func Program(t testing.TB, debianPackage string, candidates ...string) string {
 			return path
 		}
 	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("%v is not installed: apt-get install %s", candidates, debianPackage)
-	}
-	t.Skipf("%v is not installed: apt-get install %s", candidates, debianPackage)
+	absent(t, fmt.Sprintf("%v is not installed: apt-get install %s", candidates, debianPackage))
 	return ""
+}
+
+// absent skips the test because the machine lacks something. If the environment variable CI is set,
+// it fails the test.
+func absent(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
 }
 
 // Port returns a free TCP port of the loopback interface. Until the test ends, a socket has the
@@ -61,7 +68,8 @@ func Port(t testing.TB) int {
 }
 
 // Dir returns a directory that is removed when the test ends. If this process runs as root and
-// owner is not empty, the directory belongs to that user.
+// owner is not empty, the directory belongs to that user. If there is no such user, the server is
+// not installed, and Dir does what Program does.
 func Dir(t testing.TB, owner string) string {
 	t.Helper()
 	dir := Must(os.MkdirTemp("", "servertest"))(t)
@@ -79,7 +87,11 @@ func credential(t testing.TB, name string) *syscall.Credential {
 	if name == "" || os.Getuid() != 0 {
 		return nil
 	}
-	u := Must(user.Lookup(name))(t)
+	u, err := user.Lookup(name)
+	if errors.As(err, new(user.UnknownUserError)) {
+		absent(t, fmt.Sprintf("there is no user %s: its server is not installed", name))
+	}
+	Do(t, err)
 	uid, err1 := strconv.Atoi(u.Uid)
 	gid, err2 := strconv.Atoi(u.Gid)
 	Do(t, errors.Join(err1, err2))

@@ -6,11 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// On a machine without MariaDB there is no user mysql. A test that makes a directory for the server's
+// user, before it looks for the server, is skipped all the same.
+func TestDirectoryOfAServerThatIsNotInstalled(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root gives directories to others")
+	}
+	t.Setenv("CI", "")
+	var of *testing.T
+	t.Run("server", func(t *testing.T) {
+		of = t
+		Dir(t, "no-such-user")
+	})
+	require.True(t, of.Skipped())
+}
 
 // If another program took the port while the server is down, the server could not start again.
 func TestPortIsGivenToOneTestOnly(t *testing.T) {

@@ -69,6 +69,7 @@ func TestPromotionThatLosesCommits(t *testing.T) {
 	seen := f.must(t, 100)
 	primary.Kill()
 	p.Restart()
+	servertest.Reconnect(replica.DB)
 	replica.exec(t, `SELECT pg_promote()`)
 	got := replica.must(t, 100)
 	require.Positive(t, both(seen, got), "nothing repeats: what is the remedy for?")
@@ -97,7 +98,7 @@ func TestCrashWhileTheClockStandsStill(t *testing.T) {
 		}
 		s.Kill()
 		s.Restart()
-		servertest.Await(t, f.Ping)
+		servertest.Reconnect(f.DB)
 	}
 	var n int
 	require.NoError(t, f.QueryRow(`SELECT count(*) FROM orders`).Scan(&n))
