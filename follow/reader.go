@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cause"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -67,7 +68,7 @@ type Reader struct {
 	well    bool          // whether a try has succeeded, or stalled, since the reader was made
 	bad     error         // why the last try did not succeed; nil if it did
 	since   time.Time     // when bad began
-	logged  string        // the last error or stall logged since a try succeeded
+	logged  string        // the cause logged last since a try succeeded
 }
 
 // stall is an error that needs no repair: it ends when what is waited for has happened.
@@ -346,18 +347,19 @@ func (r *Reader) compare(at snowflake.ID, err error) (snowflake.ID, error) {
 	return at, err
 }
 
-// fails records why a try did not succeed, and logs it unless it was the last one logged. A stall
-// is logged once it has lasted for s.after.
+// fails records why a try did not succeed, and logs it unless the last one logged had the same
+// cause. A stall is logged once it has lasted for s.after.
 func (r *Reader) fails(err error) {
 	s, ok := err.(*stall)
 	if !ok {
 		s = &stall{why: "cannot read; trying again", attrs: []any{"err", err}}
 	}
-	if r.bad == nil || r.bad.Error() != err.Error() {
+	why := cause.Of(err)
+	if r.bad == nil || cause.Of(r.bad) != why {
 		r.since, r.idle = time.Now(), cmp.Or(s.pause, r.o.Every)
 	}
-	if r.bad = err; r.logged != err.Error() && time.Since(r.since) >= s.after {
-		r.logged = err.Error()
+	if r.bad = err; r.logged != why && time.Since(r.since) >= s.after {
+		r.logged = why
 		r.o.Logger.Warn("follow: "+s.why, append([]any{"fence", r.fence.name}, s.attrs...)...)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
-	"unicode"
+
+	"github.com/seed-5394e6b1/snowflake/internal/cause"
 )
 
 // journal logs what an operator should know: each problem once when it begins, and once when it is
@@ -104,11 +104,11 @@ func (j *journal) replaced(l *Lease, lost int) {
 // unacquired is called when Acquire has got no worker ID, and asks the store again until a time
 // that may be zero. It logs the first error and, at most once in a window, one with another cause.
 func (j *journal) unacquired(l *Lease, err error, until time.Time) {
-	cause := strings.Map(noDigit, causeOf(err))
-	if !j.told.IsZero() && (cause == j.cause || timeSince(j.told) < l.o.Window) {
+	why := cause.Of(err)
+	if !j.told.IsZero() && (why == j.cause || timeSince(j.told) < l.o.Window) {
 		return
 	}
-	j.cause, j.told = cause, timeNow()
+	j.cause, j.told = why, timeNow()
 	next := "the store is asked again"
 	if !until.IsZero() {
 		next += ", until " + until.UTC().Format(time.RFC3339)
@@ -143,14 +143,13 @@ func (j *journal) renewed(l *Lease, err error) {
 // fails logs msg if no renewal has succeeded for half a window, and later if the cause is
 // another, but at most once in a window.
 func (j *journal) fails(l *Lease, err error, msg string) {
-	// Without digits: a bound that moves, or a wait that gets shorter, is not another cause.
-	since, cause := l.renewed(), strings.Map(noDigit, causeOf(err))
+	since, why := l.renewed(), cause.Of(err)
 	first := j.failing.IsZero() && timeSince(since) >= l.o.Window/2
-	changed := !j.failing.IsZero() && cause != j.cause && timeSince(j.told) >= l.o.Window
+	changed := !j.failing.IsZero() && why != j.cause && timeSince(j.told) >= l.o.Window
 	if !first && !changed {
 		return
 	}
-	j.failing, j.cause, j.told = since, cause, timeNow()
+	j.failing, j.cause, j.told = since, why, timeNow()
 	next := "the store is asked again"
 	if errors.Is(err, ErrBadRecord) || errors.Is(err, ErrLayout) {
 		next = "fix what the error names; the lease keeps trying"
@@ -159,30 +158,6 @@ func (j *journal) fails(l *Lease, err error, msg string) {
 		next += "; IDs are issued until the window's end"
 	}
 	j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", j.until(l), "error", err, "next", next)
-}
-
-func noDigit(r rune) rune {
-	if unicode.IsDigit(r) {
-		return -1
-	}
-	return r
-}
-
-// causeOf returns the text of the error that err wraps last.
-func causeOf(err error) string {
-	for {
-		switch e := err.(type) {
-		case interface{ Unwrap() error }:
-			if e.Unwrap() == nil {
-				return err.Error()
-			}
-			err = e.Unwrap()
-		case interface{ Unwrap() []error }:
-			err = e.Unwrap()[len(e.Unwrap())-1]
-		default:
-			return err.Error()
-		}
-	}
 }
 
 // checkWindow logs that no IDs are issued, if the window has ended and a renewal failed;

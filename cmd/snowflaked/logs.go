@@ -7,12 +7,13 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc/grpclog"
 	"k8s.io/klog/v2"
+
+	"github.com/seed-5394e6b1/snowflake/internal/cause"
 )
 
 // setLogger makes l the default logger, and that of the stores' drivers, which would otherwise
@@ -41,12 +42,7 @@ const mostSaid = 100
 
 func (d *driver) Print(v ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprint(v...)), " ")
-	kind := strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, text)
+	kind := cause.Kind(text)
 	d.mu.Lock()
 	first := !d.said[kind] && len(d.said) < mostSaid
 	if first {

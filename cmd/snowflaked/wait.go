@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/cause"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -167,7 +168,7 @@ func whyOf(err error) string {
 	}](err); ok {
 		return "the store answers with SQLSTATE " + e.SQLState()
 	}
-	if code, _, _ := strings.Cut(innermost(err).Error(), " "); redisCode.MatchString(code) {
+	if code, _, _ := strings.Cut(cause.Innermost(err).Error(), " "); redisCode.MatchString(code) {
 		return "the store answers with " + code
 	}
 	switch {
@@ -177,24 +178,6 @@ func whyOf(err error) string {
 		return "the store cannot answer now; the log says more"
 	}
 	return "the log says why"
-}
-
-// innermost returns the last error in the chain of err. Where an error wraps several, it takes the
-// last, because the first ones are sentinels.
-func innermost(err error) error {
-	for {
-		var inner error
-		switch e := err.(type) {
-		case interface{ Unwrap() error }:
-			inner = e.Unwrap()
-		case interface{ Unwrap() []error }:
-			inner = e.Unwrap()[len(e.Unwrap())-1]
-		}
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
 }
 
 func (h listening) WithAttrs(attrs []slog.Attr) slog.Handler {

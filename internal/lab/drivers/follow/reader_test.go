@@ -565,6 +565,38 @@ func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 	})
 }
 
+// During the three minutes in which a new store opens, the reader says once that it waits, although
+// the error says each time how much longer. It tries less and less often.
+func TestReaderSaysOnceThatTheStoreIsNew(t *testing.T) {
+	file := dialects["SQLite"](t)
+	f := prepare(t, file)
+	file.exec(t, insert(1))
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(30 * 365 * 24 * time.Hour) // the epoch is after 2000
+		db := pointed(t, "sqlite", file.dsn, func(string) {})
+		defer db.Close()
+		store, err := sqllease.New(db, sqllease.SQLite, nil)
+		require.NoError(t, err)
+		acquired := make(chan *lease.Lease)
+		go func() {
+			l, err := lease.Acquire(t.Context(), store, &lease.Options{Logger: quiet})
+			assert.NoError(t, err)
+			_, err = snowflake.NewLeased(l, nil)
+			assert.NoError(t, err)
+			acquired <- l
+		}()
+		defer func() { _ = (<-acquired).Release(t.Context()) }()
+		time.Sleep(time.Second) // the store has an entry
+		var log servertest.Buffer
+		r := follow.NewReader(store, db, f, 0, &follow.Options{Table: "outbox", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		begun := time.Now()
+		until(t, r, 1)
+		require.Greater(t, time.Since(begun), 2*time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), "cannot read"), log.String())
+		require.Equal(t, 1, strings.Count(log.String(), "reading again"), log.String())
+	})
+}
+
 // While there are no rows, a reader does not read the store, and asks the database less and less
 // often. The context ends it.
 func TestReaderRestsWhileNothingIsNew(t *testing.T) {
