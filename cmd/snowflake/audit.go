@@ -28,8 +28,8 @@ objects. Text that is compressed by gzip is read, too. It reports
   they were, the rest of the report is not about the IDs that were issued;
 - IDs that occur more than once, with their lines;
 - lines that are not an ID, and IDs that are not of the layout, or of the future;
-- IDs older than the previous ID of their worker, in input order, which is wrong
-  if they are over a second older;
+- IDs over a second older than the previous ID of their worker, in input order: a
+  note, or with --order a fault;
 - for each worker: its first and last ID, how many, the most in a second, spent
   (fully used) ticks, and steps back;
 - the longest times without an ID;
@@ -55,6 +55,7 @@ parts, by the ranges of IDs that "snowflake range" prints: they do not overlap.`
 		},
 	}
 	options := inputFlags(c)
+	ordered := c.Flags().Bool("order", false, "the IDs are in the order of issue: an older one is a fault")
 	listed := c.Flags().IntP("count", "n", 20, "how `many` of each kind to list")
 	layout := layoutFlag(c)
 	store, kept := storeFlag(c), strangers.Flags(c.Flags())
@@ -82,7 +83,9 @@ parts, by the ranges of IDs that "snowflake range" prints: they do not overlap.`
 		} else if f := c.Flags(); f.Changed("worker") || f.Changed("datacenter") || f.Changed("since") {
 			return errors.New("--worker, --datacenter and --since are for --store")
 		}
-		r, err := s.audit(audit.New(*layout, s.now(), *listed, leases), *options, args)
+		a := audit.New(*layout, s.now(), *listed, leases)
+		a.Ordered = *ordered
+		r, err := s.audit(a, *options, args)
 		if err != nil {
 			return err
 		}

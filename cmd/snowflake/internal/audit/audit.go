@@ -94,6 +94,10 @@ func (g Gap) length() time.Duration { return g.To.Sub(g.From.Time) }
 
 // Audit collects IDs in the order of the input, and finds faults.
 type Audit struct {
+	// Ordered says that the input is in the order of issue, so that an ID that is more than a second
+	// older than the previous ID of its worker is a fault.
+	Ordered bool
+
 	layout snowflake.Layout
 	latest time.Time // later IDs are from the future
 	most   int       // bounds the IDs
@@ -143,9 +147,8 @@ func New(l snowflake.Layout, now time.Time, listed int, leases *strangers.Audit)
 		unreadable: Fault{What: "lines that are not an ID"},
 		strangers:  Fault{What: "IDs that are not of the layout (snowflake identify may know theirs)"},
 		future:     Fault{What: "IDs from the future (snowflake identify may know their layout)"},
-		old: Fault{What: "IDs more than a second older than the previous ID of their worker " +
-			"(no fault if the list is not in the order of issue)"},
-		repeated: Fault{What: "IDs that occur more than once"},
+		old:        Fault{What: "IDs more than a second older than the previous ID of their worker"},
+		repeated:   Fault{What: "IDs that occur more than once"},
 	}
 }
 
@@ -268,7 +271,7 @@ func (a *Audit) Finish() (*Report, error) {
 		a.count(r, same)
 	}
 	for _, f := range []Fault{a.repeated, a.strangers, a.future, a.unreadable, a.old} {
-		if f.Count > 0 {
+		if f.Count > 0 && (a.Ordered || f.What != a.old.What) {
 			r.Wrong = append(r.Wrong, f)
 		}
 	}
@@ -304,6 +307,10 @@ func (a *Audit) note(r *Report) {
 	if n := a.repeated.Count; n > 0 && a.exact == a.ids.n && a.large >= few {
 		r.Notes = append(r.Notes, "a float64 holds each of the IDs: if they went through JavaScript, a spreadsheet or the like, "+
 			"rounding may have made the IDs that occur more than once; compare some with their source")
+	}
+	if n := a.old.Count; n > 0 && !a.Ordered {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d IDs are more than a second older than the previous ID of their worker: "+
+			"the list is not in the order of issue. If it should be, such as a log of one process, --order makes that a fault", n))
 	}
 	turns := 0
 	for _, w := range r.Workers {
