@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
 // margin bounds the time of a plausible ID: it is at least margin after the epoch, and at most
@@ -99,17 +102,48 @@ func (a *annotator) take(b []byte) {
 		}
 		touched := start > begin && input.IsLetter(b[start-1]) || i < len(b) && input.IsLetter(b[i])
 		fraction := start > 0 && b[start-1] == '.' && number == start-1
-		if touched || fraction {
+		if fraction {
+			continue
+		}
+		if touched {
+			for start > begin && isAlphanumeric(b[start-1]) {
+				start--
+			}
+			for i < len(b) && isAlphanumeric(b[i]) {
+				i++
+			}
+			readings := texts.InLog(prefixBefore(b[begin:start]), b[start:i])
+			at := slices.IndexFunc(readings, func(r texts.Reading) bool { return a.plausible(r.IDs[0]) })
+			if at >= 0 {
+				a.copy(b[from:i])
+				a.annotate(readings[at].IDs[0], readings[at].Form)
+				from = i
+			}
 			continue
 		}
 		number = i
 		if b[start] != '0' && i-start <= maxDigits && value <= math.MaxInt64 && a.plausible(snowflake.ID(value)) {
 			a.copy(b[from:i])
-			a.annotate(snowflake.ID(value))
+			a.annotate(snowflake.ID(value), decimal)
 			from = i
 		}
 	}
 	a.copy(b[from:])
+}
+
+func isAlphanumeric(c byte) bool { return isDigit(c) || input.IsLetter(c) }
+
+// prefixBefore returns the prefix of a typed ID, with its underscore, at the end of b, or nil.
+func prefixBefore(b []byte) []byte {
+	const longest = 63 + 1
+	start := len(b)
+	for start > 0 && start > len(b)-longest && (b[start-1] == '_' || isDigit(b[start-1]) || 'a' <= b[start-1] && b[start-1] <= 'z') {
+		start--
+	}
+	if start == len(b) || b[len(b)-1] != '_' || start > 0 && input.IsLetter(b[start-1]) {
+		return nil
+	}
+	return b[start:]
 }
 
 // escapeLen returns the length of the escape at the start of b: a new line or a tab, as in logs
@@ -139,13 +173,17 @@ func (a *annotator) copy(text []byte) {
 	}
 }
 
-func (a *annotator) annotate(id snowflake.ID) {
+// annotate writes the fields of an ID and, if the ID is not in decimal, the ID and its form.
+func (a *annotator) annotate(id snowflake.ID, form string) {
 	a.found = true
-	if a.json {
-		a.writeDecoded(a.layout, id, decimal)
-		return
+	switch fields := a.layout.Decode(id).String(); {
+	case a.json:
+		a.writeDecoded(a.layout, id, form)
+	case form == decimal:
+		a.out.WriteString(" (" + fields + ")")
+	default:
+		fmt.Fprintf(a.out, " (%v %s form=%q)", id, fields, form)
 	}
-	a.out.WriteString(" (" + a.layout.Decode(id).String() + ")")
 }
 
 // plausible reports whether id is of the layout and has a time within the margins.

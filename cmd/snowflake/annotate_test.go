@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
@@ -69,6 +71,30 @@ func TestAnnotate(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			assert.Equal(t, test.want, annotated(t, strings.NewReader(test.in), layouts.Twitter()))
 		})
+	}
+}
+
+// IDs in all forms that the library writes are found, and other words are not.
+func TestAnnotateOtherForms(t *testing.T) {
+	const id, is = snowflake.ID(54901761638412289), "54901761638412289 time=2026-06-01T12:00:00.000Z worker=3 sequence=1 form="
+	for text, form := range map[string]string{
+		id.Base32(): "base 32", id.Base58(): "base 58", id.Base62(): "base 62", "0xc30cdc80003001": "hexadecimal",
+		"order_" + id.Base32(): "typed", "line_item2_" + id.Base32(): "typed", id.String() + "n": "decimal", id.String() + "L": "decimal",
+	} {
+		if form = "(" + is + fmt.Sprintf("%q", form) + ")"; form == "("+is+`"decimal")` {
+			form = "(time=2026-06-01T12:00:00.000Z worker=3 sequence=1)"
+		}
+		for _, around := range []string{"%s", "got %s, and\n", `{"id":"%s"}`, "/orders/%s?x=1", "id=%s;", `a\n%s\t`, "\x1b[36m%s\x1b[0m", "é%sé"} {
+			want := strings.ReplaceAll(around, "%s", text+" "+form)
+			assert.Equal(t, want, annotated(t, strings.NewReader(strings.ReplaceAll(around, "%s", text)), snowflake.DefaultLayout()))
+		}
+	}
+	for _, text := range []string{
+		"connection", "information", "INFORMATION", "Information", "connection1", "CONNECTION12345", "deadbeef12", "c30cdc80003001",
+		"x" + id.Base62(), id.Base58() + "x", id.Base32() + "0", "0x7f0012345678", "sha256", "x86_64", "i18n", "12ms",
+		"7ZZZZZZZZZZZZ", "user_7ZZZZZZZZZZZZ", "2026-06-01T12:00:00Z", "6jBeLMBn6gylueyOncP6gT", "550e8400-e29b-41d4-a716-446655440000",
+	} {
+		assert.Equal(t, text, annotated(t, strings.NewReader(text), snowflake.DefaultLayout()))
 	}
 }
 
@@ -182,6 +208,12 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 // token is an escape sequence or a word.
 var token = regexp.MustCompile(`\\[nrt]|\x1b\[[0-?]*[@-~]?|[0-9A-Za-z]+`)
 
+// otherForm is the annotation of a word that is not of decimal digits only. wordAtEnd is such a word.
+var (
+	otherForm = regexp.MustCompile(`^ \((?:([0-9]+) )?time=[^()]*\)`)
+	wordAtEnd = regexp.MustCompile(`[0-9A-Za-z_]+$`)
+)
+
 var digits = regexp.MustCompile(`^[0-9]+$`)
 
 // strip takes the annotations out of text. It fails if an ID has no annotation, and
@@ -197,6 +229,18 @@ func strip(t *testing.T, text []byte, l snowflake.Layout) []byte {
 		fraction := number && string(text[:at[0]]) == "."
 		w := string(text[at[0]:at[1]])
 		stripped, text = append(stripped, text[:at[1]]...), text[at[1]:]
+		if other := otherForm.FindSubmatch(text); other != nil && !digits.MatchString(w) {
+			is := func(text string) bool {
+				readings, err := texts.IDs([]string{text})
+				return err == nil && slices.ContainsFunc(readings, func(r texts.Reading) bool {
+					return r.IDs[0].String() == string(other[1]) || len(other[1]) == 0 && r.Form == decimal
+				})
+			}
+			if is(w) || is(string(wordAtEnd.Find(stripped))) {
+				text = text[len(other[0]):]
+			}
+			continue
+		}
 		number = !fraction && digits.MatchString(w)
 		id, err := snowflake.ParseID(w)
 		if err != nil || fraction || l.Check(id) != nil {
@@ -241,7 +285,7 @@ func requireOnlyAnnotated(t *testing.T, in []byte, l snowflake.Layout, seed uint
 func randomLog(r *rand.Rand, l snowflake.Layout) []byte {
 	var b []byte
 	for range r.IntN(300) {
-		switch r.IntN(6) {
+		switch r.IntN(7) {
 		case 0, 1:
 			span := uint64(noon.Sub(l.Epoch.Time()) / l.Unit)
 			id, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time().Add(time.Duration(r.Uint64N(span)) * l.Unit)})
@@ -256,6 +300,9 @@ func randomLog(r *rand.Rand, l snowflake.Layout) []byte {
 			b = append(b, " \r\n-_\":,()aZ0..\\\\ntx\x1b\x1b[["[r.IntN(24)])
 		case 5:
 			b = append(b, "\n "...)
+		case 6:
+			id := snowflake.ID(r.Int64() >> r.IntN(20))
+			b = append(b, []string{id.Base32(), id.Base58(), id.Base62(), "0x", fmt.Sprintf("0x%x", id), "a_" + id.Base32(), id.String() + "n"}[r.IntN(7)]...)
 		}
 	}
 	return b

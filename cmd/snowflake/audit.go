@@ -35,8 +35,9 @@ objects. Text that is compressed by gzip is read, too. It reports
 - the longest times without an ID;
 - workers whose sequence numbers take turns within a tick, and low bits that put
   most rows on one shard (notes only).
-Headers, NULL, quotes, brackets and an L after a number are skipped. The IDs are
-read in the form that most of the first thousand have.
+Headers, NULL, quotes, brackets, separators of thousands and what MongoDB, Java and
+spreadsheets write around a number are skipped. The IDs are read in the form that
+most of the first thousand have.
 
 With --store it also compares the IDs with the leases of a directory. The times of
 a worker ID's holders do not overlap. So an ID outside of all of them shows that a

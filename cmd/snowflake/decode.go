@@ -21,8 +21,9 @@ func decodeCommand(s *streams) *cobra.Command {
 		Short: "Print the fields of IDs, or annotate the IDs in a log",
 		Long: `Prints each ID and its fields, one a line. If one of them is not an ID of the
 layout, it prints nothing. It reads each form that the library writes: decimal,
-base 32, 58 and 62, with or without leading zeros, hexadecimal (0x... or 16
-digits), typed (order_038ANTKF00000), and with --key-file opaque texts. If a
+base 32, 58 and 62, with or without leading zeros, hexadecimal (0x..., or 14 to 16
+digits), typed (order_038ANTKF00000), and with --key-file opaque texts; and what
+other programs print, such as Long("5"), 5n, 1,234,567 and Seata's IP:port:ID. If a
 text is an ID in several forms, it takes the first whose time has come, and
 standard error has the others. With --opaque-int, the arguments are numbers of
 package opaque. Such a number is an ID under every key, so the first key of the
@@ -34,9 +35,11 @@ compressed by gzip is read, too. A run of decimal digits counts as an ID if it
 has no leading zero, touches no ASCII letter (as in 12ms or 7f3a12), is not the
 fraction of a number, and its time is at least a day after the layout's epoch and
 at most a day from now. So some other large numbers look like IDs: for example,
-Unix times in microseconds or nanoseconds. With --json it writes the IDs only,
+Unix times in microseconds or nanoseconds. Typed IDs, 0x and hexadecimal digits,
+13 characters in base 32, and words of 10 or 11 characters in base 58 or 62 that have
+small letters, capitals and digits, count by the same times. With --json it writes the IDs only,
 one object a line. If there was no ID, standard error says so at the end.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: namesInput,
 	}
 	layout := layoutFlag(c)
 	var key keyFile

@@ -36,7 +36,7 @@ time without a fraction stands for a second, one without seconds for a minute, a
 a date for a day.
 
 A note says if the IDs look rounded, or like a mixture of layouts.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: namesInput,
 	}
 	options := inputFlags(c)
 	n := c.Flags().IntP("count", "n", 5, "how `many` layouts to show")

@@ -55,6 +55,7 @@ func (s *streams) oneInput(arg string, f func(name string, in io.Reader) error) 
 func (s *streams) sample(args []string, o input.Options, most int) (words []string, err error) {
 	enough := errors.New("that is enough")
 	var headers []string // words that may be headers
+	none := ""           // the first line without a word, and why
 	err = s.eachInput(args, func(_ string, in io.Reader) error {
 		_, err := input.Read(in, o, func(w input.Word) error {
 			switch {
@@ -64,6 +65,8 @@ func (s *streams) sample(args []string, o input.Options, most int) (words []stri
 				headers = append(headers, w.Text)
 			case w.Err == nil:
 				words = append(words, w.Text)
+			case none == "":
+				none = fmt.Sprintf(": line %d: %v", w.Line, w.Err)
 			}
 			return nil
 		})
@@ -80,7 +83,7 @@ func (s *streams) sample(args []string, o input.Options, most int) (words []stri
 		}
 	}
 	if err == nil && len(words) == 0 {
-		err = failed(errors.New("the input has no IDs"))
+		err = failed(errors.New("the input has no IDs" + none))
 	}
 	return words, err
 }
@@ -99,6 +102,14 @@ func areInputs(args []string) (bool, error) {
 		return false, errors.New("some arguments are files or -, and some are not: name either files or IDs")
 	}
 	return n > 0, nil
+}
+
+// namesInput refuses an empty command line. Standard input is read only if it is asked for.
+func namesInput(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("name IDs or files, or - for standard input")
+	}
+	return nil
 }
 
 // inputFlags defines the flags that say where in the input the IDs are.

@@ -5,8 +5,8 @@ import { parse, parseBase32, parseBase58, parseBase62, quote, SnowflakeError } f
 /** How far ahead of now an ID's time may lie, in nanoseconds. */
 export const tolerance = 86_400_000_000_000n;
 
-/** Hexadecimal digits: after 0x, or 16 that are not all decimal. */
-const hex = /^(0x[0-9a-f]{1,16}|(?=.*[a-f])[0-9a-f]{16})$/i;
+/** Hexadecimal digits: after 0x, or 14 to 16 that are not all decimal. */
+const hex = /^(0x[0-9a-f]{1,16}|(?=.*[a-f])[0-9a-f]{14,16})$/i;
 
 /**
  * The ways to write IDs, in the order in which they are tried. A text that does not
@@ -23,7 +23,7 @@ const forms = [
 
 function parseHex(text) {
   if (hex.test(text)) return parse(String(BigInt(text.replace(/^(0x)?/i, "0x"))));
-  throw new SnowflakeError("ErrInvalidID", `${shortly(text)} is neither 0x and hexadecimal digits nor 16 of them`);
+  throw new SnowflakeError("ErrInvalidID", `${shortly(text)} is neither 0x and hexadecimal digits nor 14 to 16 of them`);
 }
 
 /** Whether a text has the form of package opaque. Who has no key cannot tell more. */
@@ -116,6 +116,6 @@ export function read(text) {
   if (words.every((w) => looksOpaque(w.text))) return { readings: [], reason: isOpaque(words[0].text) };
   const reason = words.length > 1
     ? `no ID in ${words.length} words: write one ID a line, or a text with a decimal ID of 15 to 19 digits`
-    : `the text has ${words[0].text.length} characters: an ID has 1 to 19 digits in decimal, 16 in hexadecimal, 13 characters in base 32, 1 to 11 in base 58, 11 in base 62`;
+    : `the text has ${words[0].text.length} characters: an ID has 1 to 19 digits in decimal, 14 to 16 in hexadecimal, 13 characters in base 32, 1 to 11 in base 58, 11 in base 62`;
   return { readings: [], reason, words: list && words.every((w) => w.text.length <= longestWord) ? words : null };
 }

@@ -93,11 +93,10 @@ type reader struct {
 	nulls int
 }
 
-// word passes on a cell, without quotes, brackets and the like around the ID.
+// word passes on a cell, without quotes and the like around the ID.
 func (r *reader) word(line int, text string) error {
-	text = strings.Trim(text, " \t\r\"'`"+mark)
-	if isNumber(text) {
-		return r.pass(line, text)
+	if !isNumber(text) {
+		text = texts.Bare(text)
 	}
 	if text == "" {
 		return nil
@@ -106,11 +105,6 @@ func (r *reader) word(line int, text string) error {
 		r.nulls++
 		r.first = false
 		return nil
-	}
-	if suffixed.MatchString(text) {
-		text = text[:len(text)-1]
-	} else if grouped.MatchString(text) {
-		text = strings.ReplaceAll(text, ",", "")
 	}
 	return r.pass(line, text)
 }
@@ -127,13 +121,10 @@ func (r *reader) bad(line int, format string, args ...any) error {
 	return r.take(Word{Line: line, Err: fmt.Errorf(format, args...)})
 }
 
-// mark is the byte order mark with which some programs begin a file.
-const mark = "\ufeff"
+const mark = texts.Mark
 
 var (
-	suffixed = regexp.MustCompile(`^[0-9]+[Ln]$`)                 // of Java, C and JavaScript
-	grouped  = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3}){2,6}$`) // by spreadsheets
-	number   = regexp.MustCompile(`^-?[0-9]+[Ln]?$`)
+	number = regexp.MustCompile(`^-?[0-9]+[Ln]?$`)
 
 	// footer matches those of psql, mysql and COPY.
 	footer = regexp.MustCompile(`^(\([0-9]+ rows?\)|[0-9]+ rows? in set.*|Time: [0-9].*|\\\.)$`)
@@ -218,9 +209,10 @@ func (r *reader) list() error {
 		if isNumber(text) {
 			return r.pass(line, text)
 		}
-		if grouped.MatchString(strings.Trim(text, `"'`)) {
-			return r.word(line, text)
+		if bare := texts.Bare(text); bare != text && isNumber(bare) {
+			return r.pass(line, bare)
 		}
+		text = texts.BareAll(text)
 		cells := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" \t,;|│[]", c) })
 		if len(cells) > 1 && slices.ContainsFunc(cells, func(cell string) bool { return !mayBeID(cell) }) {
 			if !r.first {

@@ -50,6 +50,11 @@ func TestRead(t *testing.T) {
 		"semicolons":            {a + ";" + b + ";\n", Options{}, []int{1, 1}, 0},
 		"SQL":                   {"'" + a + "', '" + b + "'", Options{}, []int{1, 1}, 0},
 		"with thousands":        {"117,469,438,034,313,216\n\"117,469,438,034,313,217\"\n", Options{}, []int{1, 2}, 0},
+		"with points":           {"117.469.438.034.313.216\n117 469 438 034 313 217\n", Options{}, []int{1, 2}, 0},
+		"kept by a spreadsheet": {"=\"" + a + "\"\n=\"" + b + "\"\n", Options{}, []int{1, 2}, 0},
+		"mongosh":               {"[\n  Long(\"" + a + "\"),\n  Long(\"" + b + "\")\n]\n", Options{}, []int{2, 3}, 0},
+		"the mongo shell":       {"[ NumberLong(\"" + a + "\"), NumberLong(" + b + ") ]", Options{}, []int{1, 1}, 0},
+		"MongoDB's JSON":        {"[{\"$numberLong\": \"" + a + "\"}, {\"$numberLong\":\"" + b + "\"}]", Options{}, []int{1, 1}, 0},
 		"NULLs":                 {"NULL\n" + a + "\n\\N\n(null)\n" + b + "\nNaN\n", Options{}, []int{2, 5}, 4},
 		"psql":                  {"         id         \n--------------------\n " + a + "\n " + b + "\n(2 rows)\n\n", Options{}, []int{3, 4}, 0},
 		"psql, unicode":         {"┌──────┐\n│  id  │\n├──────┤\n│ " + a + " │\n│ " + b + " │\n└──────┘\n(2 rows)\n", Options{}, []int{4, 5}, 0},
@@ -65,6 +70,8 @@ func TestRead(t *testing.T) {
 		"CSV without a header":  {"x," + a + "\ny," + b + "\n", Options{Column: "2"}, []int{1, 2}, 0},
 		"JSON lines":            {"{\"id\":" + a + "}\n{\"id\":null}\n{\"id\":\"" + b + "\",\"x\":[1]}\n", Options{Field: "id"}, []int{1, 3}, 1},
 		"JSON lines, deep":      {"{\"order\":{\"id\":" + a + "}}\n{\"order.id\":" + b + "}\n", Options{Field: "order.id"}, []int{1, 2}, 0},
+		"mongoexport":           {"{\"_id\":{\"$numberLong\":\"" + a + "\"}}\n{\"_id\":{ \"$numberLong\": \"" + b + "\" }}\n", Options{Field: "_id"}, []int{1, 2}, 0},
+		"a spreadsheet's CSV":   {"item,id\nx,\"=\"\"" + a + "\"\"\"\ny,=\"" + b + "\"\n", Options{Column: "id"}, []int{2, 3}, 0},
 		"JSON array of objects": {"\ufeff [ {\"id\":" + a + "},\n {\"id\":\"" + b + "\"} ]", Options{Field: "id"}, []int{1, 2}, 0},
 	} {
 		words, lines, bad, nulls := read(t, test.text, test.o)
@@ -85,10 +92,12 @@ func TestBadLinesAreCollected(t *testing.T) {
 		o    Options
 		says string // of line 2
 	}{
-		a + "\norder 5 shipped\n" + b:                         {Options{}, `"order 5 shipped" is not an ID: it has 3 words`},
-		"id,x\n5,5\" nail\n" + a + ",\n" + b + ",":            {Options{Column: "id"}, `it is no CSV: bare "`},
-		"x," + a + "\nx\ny," + b:                              {Options{Column: "2"}, "it has no column 2, but 1"},
-		"{\"id\":" + a + "}\n{\"id\n{\"id\":" + b + "}":       {Options{Field: "id"}, "not a JSON object"},
+		a + "\norder 5 shipped\n" + b:                   {Options{}, `"order 5 shipped" is not an ID: it has 3 words`},
+		"id,x\n5,5\" nail\n" + a + ",\n" + b + ",":      {Options{Column: "id"}, `it is no CSV: bare "`},
+		"x," + a + "\nx\ny," + b:                        {Options{Column: "2"}, "it has no column 2, but 1"},
+		"{\"id\":" + a + "}\n{\"id\n{\"id\":" + b + "}": {Options{Field: "id"}, "not a JSON object"},
+		"{\"id\":" + a + "}\n{\"ts\":1764374400000,\"payload\":{\"op\":\"c\",\"after\":{\"id\":" + a + ",\"text\":\"a longer text\"}},\"key\":\"order_038ANTKF00000\"}\n{\"id\":" + b + "}": {
+			Options{Field: "id"}, `no field "id"; IDs are in key, payload.after.id`},
 		"{\"id\":" + a + "}\n{\"no\":5}\n{\"id\":" + b + "}":  {Options{Field: "id"}, `no field "id"; the fields are no`},
 		"{\"id\":" + a + "}\n{\"id\":{}}\n{\"id\":" + b + "}": {Options{Field: "id"}, "the field id is no number or text"},
 	} {
@@ -107,12 +116,13 @@ func TestReadRefuses(t *testing.T) {
 		o    Options
 		says string
 	}{
-		"id,name\n5,x\n":                   {Options{}, "line 1 has more than an ID: name the column with --column: one of id, name"},
-		"5,x\n":                            {Options{}, "--column: one of 1, x"},
-		"| id | name |\n":                  {Options{}, "one of id, name"},
-		" id | name \n----+---\n":          {Options{}, "one of id, name"},
-		"{\"name\":\"x\",\"id\":5}\n":      {Options{}, "name the field of the JSON objects with --field: one of id, name"},
-		"[{\"name\":\"x\",\"id\":5},":      {Options{}, "--field: one of id, name"},
+		"id,name\n5,x\n":              {Options{}, "line 1 has more than an ID: name the column with --column: one of id, name"},
+		"5,x\n":                       {Options{}, "--column: one of 1, x"},
+		"| id | name |\n":             {Options{}, "one of id, name"},
+		" id | name \n----+---\n":     {Options{}, "one of id, name"},
+		"{\"name\":\"x\",\"id\":5}\n": {Options{}, "name the field of the JSON objects with --field: one of id, name"},
+		"[{\"name\":\"x\",\"id\":5},": {Options{}, "--field: one of id, name"},
+		"{\"name\":\"x\",\"after\":{\"id\":" + a + "}}\n": {Options{}, "with --field: one of after.id"},
 		"[\n{\n\"id\": 5}]":                {Options{}, "--field: as in --field id"},
 		"order 117469438034313216 shipped": {Options{}, "snowflake decode - finds the IDs in a log"},
 		"name\n5":                          {Options{Column: "id"}, `no column "id" in the header ["name"]`},

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
 // longestObject bounds a line with a JSON object, in bytes.
@@ -49,17 +51,22 @@ func (r *reader) object(line int, object []byte) error {
 	if err != nil {
 		return r.bad(line, "%w", err)
 	}
+	if value == nil {
+		return r.bad(line, "no field %q; %s", r.Field, fieldsOf(object))
+	}
 	text := string(value)
 	switch {
 	case value[0] == '"':
 		_ = json.Unmarshal(value, &text) // it is valid
+	case isNumber(texts.Bare(text)): // {"$numberLong": "5"}
 	case value[0] == '{' || value[0] == '[':
 		return r.bad(line, "the field %s is no number or text", r.Field)
 	}
 	return r.word(line, text)
 }
 
-// fieldOf returns the value of a field. A name with a point may be the path of a field.
+// fieldOf returns the value of a field, or nil if there is none. A name with a point may be the path
+// of a field.
 func fieldOf(object []byte, name string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {
@@ -71,13 +78,53 @@ func fieldOf(object []byte, name string) (json.RawMessage, error) {
 	if outer, inner, ok := strings.Cut(name, "."); ok && fields[outer] != nil {
 		return fieldOf(fields[outer], inner)
 	}
-	return nil, fmt.Errorf("no field %q; the fields are %.200s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+	return nil, nil
 }
 
-// firstKeys returns the names of the fields of the object at the start of a text.
+// fieldsOf says which fields of an object hold IDs or, if none does, which fields there are.
+func fieldsOf(object []byte) string {
+	fields := parsed(string(object))
+	if paths := idPaths("", fields); len(paths) > 0 {
+		return fmt.Sprintf("IDs are in %.200s", strings.Join(paths, ", "))
+	}
+	return fmt.Sprintf("the fields are %.200s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+}
+
+// firstKeys returns the names of the fields of the object at the start of a text: of those that hold
+// IDs or, if none does, of all.
 func firstKeys(text string) []string {
-	var fields map[string]json.RawMessage
-	// If the line has only a part of an object, Decode returns an error and the fields before.
-	_ = json.NewDecoder(strings.NewReader(text)).Decode(&fields)
+	fields := parsed(text)
+	if paths := idPaths("", fields); len(paths) > 0 {
+		return paths
+	}
 	return slices.Sorted(maps.Keys(fields))
+}
+
+// parsed returns the fields of the object at the start of a text. If the text has only a part of an
+// object, it returns the fields before.
+func parsed(text string) (fields map[string]json.RawMessage) {
+	_ = json.NewDecoder(strings.NewReader(text)).Decode(&fields)
+	return fields
+}
+
+// looksLikeID reports whether a value looks like an ID: a number that is greater than a time in
+// milliseconds, or a text with a digit.
+func looksLikeID(value string) bool {
+	if isNumber(value) {
+		return len(value) >= len("1700000000000")+2
+	}
+	return len(value) >= shortestWord && strings.ContainsAny(value, "0123456789") && mayBeID(value)
+}
+
+// idPaths returns the paths of the fields that look like IDs, with points between the names.
+func idPaths(path string, fields map[string]json.RawMessage) (paths []string) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		text := string(fields[name])
+		if looksLikeID(texts.Bare(text)) {
+			paths = append(paths, path+name)
+		} else if text[0] == '{' {
+			paths = append(paths, idPaths(path+name+".", parsed(text))...)
+		}
+	}
+	return paths
 }

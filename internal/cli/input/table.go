@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func (c *column) csv(separator string) error {
 	if size != len(separator) {
 		return fmt.Errorf("--separator %q is not one character", separator)
 	}
-	in := csv.NewReader(c.in)
+	in := csv.NewReader(&cells{in: c.in, separator: separator[len(separator)-1], begins: true})
 	in.Comma, in.ReuseRecord, in.FieldsPerRecord = comma, true, -1
 	for {
 		cells, err := in.Read()
@@ -104,6 +105,32 @@ func (c *column) csv(separator string) error {
 			return err
 		}
 	}
+}
+
+// cells reads CSV without the = in front of a cell's quote, which keeps a spreadsheet from rounding
+// the cell, as in x,="117469438034313216".
+type cells struct {
+	in        *bufio.Reader
+	separator byte
+	begins    bool // the next byte begins a cell
+}
+
+func (r *cells) Read(p []byte) (n int, err error) {
+	for n < len(p) && (n == 0 || r.in.Buffered() > 0) {
+		c, err := r.in.ReadByte()
+		if err != nil {
+			return n, err
+		}
+		if c == '=' && r.begins {
+			if next, _ := r.in.Peek(1); string(next) == `"` {
+				continue
+			}
+		}
+		r.begins = c == r.separator || c == '\n'
+		p[n] = c
+		n++
+	}
+	return n, nil
 }
 
 func (c *column) bars() error {

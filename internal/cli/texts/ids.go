@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -30,6 +31,7 @@ var forms = []form{
 	{"base 32, sortable", parseSortable},
 	{"hexadecimal", parseHex},
 	{"typed", parseTyped},
+	{SeataXID, parseXID},
 	{"URL", parseURL},
 }
 
@@ -80,7 +82,7 @@ func (f form) read(texts []string) (r Reading, n int, err error) {
 	r.Form, n = f.name, len(texts)
 	var kept []string
 	for i, text := range texts {
-		id, refused := f.parse(text)
+		id, refused := f.parse(Bare(text))
 		if refused == nil {
 			r.IDs = append(r.IDs, id)
 			kept = append(kept, text)
@@ -107,7 +109,7 @@ func Reader(sample []string) (name string, parse func(string) (snowflake.ID, err
 		f = forms[slices.IndexFunc(forms, func(f form) bool { return f.name == all[0].Form })]
 	}
 	return f.name, func(s string) (snowflake.ID, error) {
-		id, err := f.parse(s)
+		id, err := f.parse(Bare(s))
 		if err != nil {
 			err = explain(s, err)
 		}
@@ -120,6 +122,7 @@ func plainly(err error) string { return strings.TrimPrefix(err.Error(), "snowfla
 
 // explain returns an error that says what a text is instead of an ID, or err if that is unknown.
 func explain(text string, err error) error {
+	text = Bare(text)
 	if why := Inexact(text); why != "" {
 		return fmt.Errorf("%w: %.40q is %s; read it from its source again, as text", snowflake.ErrInvalidID, text, why)
 	}
@@ -129,8 +132,14 @@ func explain(text string, err error) error {
 	if looksOpaque(text) {
 		return fmt.Errorf("%w: %.8q... may be an opaque text: use snowflake decode --key-file", snowflake.ErrInvalidID, text)
 	}
+	if v, bad := strconv.ParseUint(text, 16, 63); bad == nil && len(text) > shortest && !only(text, "0123456789") {
+		return fmt.Errorf("%w: %q may be %d in hexadecimal: write 0x before it", snowflake.ErrInvalidID, text, v)
+	}
 	if v, bad := strconv.ParseInt(text, 10, 64); bad == nil && v < 0 {
 		return fmt.Errorf("%w: %d is negative, and no ID is", snowflake.ErrInvalidID, v)
+	}
+	if strings.ContainsAny(text, " {") {
+		return fmt.Errorf("%w: %.40q has more than an ID: snowflake decode - finds the IDs of a log", snowflake.ErrInvalidID, text)
 	}
 	return err
 }
@@ -173,12 +182,13 @@ func padded(parse func(string) (snowflake.ID, error), length int) func(string) (
 	}
 }
 
-// parseHex reads hexadecimal digits: any number after 0x, or 16 alone.
+// parseHex reads hexadecimal digits: any number after 0x, or 14 to 16 alone, as many as IDs of most
+// layouts have. Fewer digits may be a text in another form.
 func parseHex(s string) (snowflake.ID, error) {
-	refused := fmt.Errorf("%w: %.32q is neither 0x and hexadecimal digits nor 16 of them, up to 7fffffffffffffff",
+	refused := fmt.Errorf("%w: %.32q is neither 0x and hexadecimal digits nor 14 to 16 of them, up to 7fffffffffffffff",
 		snowflake.ErrInvalidID, s)
 	digits, prefixed := strings.CutPrefix(strings.ToLower(s), "0x")
-	if !prefixed && len(s) != 16 {
+	if !prefixed && (len(s) < 14 || len(s) > 16) {
 		return 0, refused
 	}
 	v, err := strconv.ParseUint(digits, 16, 63)
@@ -212,6 +222,19 @@ func parseSortable(s string) (snowflake.ID, error) {
 		v = v<<5 | uint64(d)
 	}
 	return snowflake.ID(v), nil
+}
+
+// SeataXID is the form of the IDs of Seata's global transactions: the address of a server and an ID.
+const SeataXID = "XID of Seata"
+
+// parseXID reads 192.168.1.5:8091:4269746926734658025.
+func parseXID(s string) (snowflake.ID, error) {
+	address, digits := s[:max(0, strings.LastIndexByte(s, ':'))], s[strings.LastIndexByte(s, ':')+1:]
+	_, port, err := net.SplitHostPort(address)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		return 0, fmt.Errorf("%w: %.80q is not a host, a port and an ID with colons between them", snowflake.ErrInvalidID, s)
+	}
+	return snowflake.ParseID(digits)
 }
 
 // isURL reports whether a text is a URL or a URN, such as urn:li:activity:5.

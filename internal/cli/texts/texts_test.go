@@ -51,10 +51,45 @@ func TestIDs(t *testing.T) {
 	assert.Equal(t, tids.Form, all[0].Form)
 }
 
+// Programs print numbers in these forms.
+func TestBare(t *testing.T) {
+	const digits = "117469438034313216"
+	for _, s := range []string{digits, " \t" + digits + "\r", `"` + digits + `"`, "'" + digits + "'", "`" + digits + "`",
+		"\ufeff" + digits, `="` + digits + `"`, digits + "L", digits + "n", `Long("` + digits + `")`, "Long('" + digits + "')",
+		`NumberLong("` + digits + `")`, "NumberLong(" + digits + ")", `new Long("` + digits + `")`, `Long.fromString("` + digits + `")`,
+		"Int64(" + digits + ")", "BigInt(" + digits + ")", "Decimal('" + digits + "')", "NumberDecimal(\"" + digits + "\")",
+		`{"$numberLong":"` + digits + `"}`, `{ "$numberLong" : "` + digits + `" }`, `{'$numberLong': '` + digits + `'}`,
+		"117,469,438,034,313,216", "117.469.438.034.313.216", "117 469 438 034 313 216", "117\u202f469\u202f438\u202f034\u202f313\u202f216",
+		"117_469_438_034_313_216", "117'469'438'034'313'216", "117’469’438’034’313’216",
+	} {
+		assert.Equal(t, digits, Bare(s), s)
+		all, err := IDs([]string{s})
+		require.NoError(t, err, s)
+		assert.Equal(t, digits, all[0].IDs[0].String(), s)
+	}
+	for _, s := range []string{"", "order_038ANTKF00000", "0x1a", "Long", "Long(x)", "Wrong(5)", "x5n", `{"$oid":"5"}`, "192.168.100.200",
+		"117,469.438,034", "117,46", "1,2,3", "117 469 438", "Long(5) and Long(6)", "=5"} {
+		assert.Equal(t, s, Bare(s))
+	}
+	assert.Equal(t, "[1, 2,3] 4", BareAll(`[Long("1"), NumberLong(2),{"$numberLong": "3"}] 4`))
+}
+
+func TestXID(t *testing.T) {
+	for _, s := range []string{"192.168.1.5:8091:4269746926734658025", "seata-0.svc:8091:4269746926734658025", "[::1]:8091:4269746926734658025"} {
+		all, err := IDs([]string{s})
+		require.NoError(t, err)
+		assert.Equal(t, SeataXID, all[0].Form)
+		assert.EqualValues(t, 4269746926734658025, all[0].IDs[0])
+	}
+}
+
 func TestIDsRefuses(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                     "empty",
-		"12x ":                                 `"12x "`,
+		"12x ":                                 `"12x"`,
+		"c30cf2a3b4d5":                         "may be 214460377838805 in hexadecimal: write 0x before it",
+		`{"id":117469438034313216,"level":5}`:  "has more than an ID: snowflake decode - finds the IDs of a log",
+		"order 117469438034313216 shipped":     "has more than an ID: snowflake decode - finds the IDs of a log",
 		"9223372036854775808":                  "over 9223372036854775807",
 		"99999999999999999999":                 "over 9223372036854775807",
 		"018f6b1e-5c3b-7c8e-9d2a-0123456789ab": "a UUID, version 7",
