@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // Acquire takes a worker ID for opts.Owner, and keeps it until Release. ctx bounds the
@@ -91,9 +92,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 			"path", vmclock.Device, "error", unused,
 			"next", "IDs are issued all the same, but clones of this machine go unnoticed; let the process read the device")
 	}
-	if engine, ok := s.(interface {
-		Settings(context.Context) ([]string, error)
-	}); ok {
+	if engine, ok := s.(driver.Settings); ok {
 		go l.checkSettings(engine.Settings)
 	}
 	go l.run(l.ctx)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // Errors of this package match one of the following, ErrConflict, an error of package
@@ -35,7 +36,7 @@ var (
 	// repaired or removed by hand, and its holder takes another one. Other entries that cannot be
 	// read count as lost, and are replaced. IDs may repeat if you replace a record by an older one
 	// after which the worker ID was used.
-	ErrBadRecord = errors.New("lease: bad record")
+	ErrBadRecord = driver.ErrBadRecord
 
 	// ErrWiped is matched by the error of Acquire if its context ends while it waits because
 	// the store has no entries, and by the error in Stats while a lost worker ID cannot be

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // wire is the line to a store. ctx bounds all that is asked over it.
@@ -65,9 +67,7 @@ func (w wire) engine() (time.Time, error) {
 // clockOf returns the time of the engine's clock. It is zero if the engine has no clock that
 // clients can ask.
 func clockOf(ctx context.Context, s Store) (now time.Time, err error) {
-	if clock, ok := s.(interface {
-		Now(context.Context) (time.Time, error)
-	}); ok {
+	if clock, ok := s.(driver.Clock); ok {
 		now, err = clock.Now(ctx)
 	}
 	if err == nil || errors.Is(err, errors.ErrUnsupported) {

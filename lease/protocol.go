@@ -228,10 +228,6 @@ func (r record) succeed(old record, forget time.Time) (next record, chunk []Hold
 // open under the lost records has ended. No holder can extend such a window, because every save
 // names a version that is gone.
 
-// MaxWindow is the longest Options.Window, unless three ticks of the layout are longer. Because of
-// it, newcomers know how long they have to wait after a store lost its records.
-const MaxWindow = 2 * time.Minute
-
 func maxWindow(unit time.Duration) time.Duration {
 	return max(MaxWindow, 3*min(unit, time.Duration(1<<60)))
 }

@@ -93,12 +93,12 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/seed-5394e6b1/snowflake/internal/idle"
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // DefaultWindow is the window of leases whose Options.Window is 0. It is the longest that there
 // is, because each renewal costs money.
-const DefaultWindow = lease.MaxWindow
+const DefaultWindow = driver.MaxWindow
 
 // Options are the settings of New. The zero value, and nil, consist entirely of defaults.
 type Options struct {
@@ -107,18 +107,18 @@ type Options struct {
 	Store string
 }
 
-// Store is a [lease.Store] in a table. It may be used by any number of goroutines and leases.
+// Store is a [driver.Store] in a table. It may be used by any number of goroutines and leases.
 type Store struct {
 	client       *dynamodb.Client
 	table, store string
 }
 
-var _ lease.Windower = (*Store)(nil)
+var _ driver.Windower = (*Store)(nil)
 
 // New returns the store in a table. New makes no requests: Acquire is the first to fail if the
 // service cannot be reached, if it refuses the client, or if there is no table. If the table's
 // name is empty, or if the config has no region or no credentials, the error matches
-// [lease.ErrInvalidOptions].
+// [driver.ErrInvalidOptions].
 //
 // The process needs the rights dynamodb:GetItem, PutItem, DeleteItem and Query on the table.
 //
@@ -127,15 +127,15 @@ var _ lease.Windower = (*Store)(nil)
 // the store speaks HTTP/1.1, so that a connection that hangs is given up with its request.
 // After a request that timed out, none of its idle connections is used again.
 //
-// Errors name the item. An item that Put cannot have written is a [lease.ErrBadRecord]. If
-// DynamoDB throttles, or has a fault of its own, the error matches [lease.ErrAway].
+// Errors name the item. An item that Put cannot have written is a [driver.ErrBadRecord]. If
+// DynamoDB throttles, or has a fault of its own, the error matches [driver.ErrAway].
 func New(cfg aws.Config, table string, opts *Options) (*Store, error) {
 	s := &Store{table: table, store: "snowflake"}
 	if opts != nil && opts.Store != "" {
 		s.store = opts.Store
 	}
 	invalid := func(reason string) error {
-		return fmt.Errorf("dynamolease: %w: %s", lease.ErrInvalidOptions, reason)
+		return fmt.Errorf("dynamolease: %w: %s", driver.ErrInvalidOptions, reason)
 	}
 	switch {
 	case table == "":
@@ -177,10 +177,10 @@ func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{V
 func (s *Store) primary(key string) item { return item{"store": text(s.store), "key": text(key)} }
 
 // Get returns the entry of key.
-func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	i, err := s.get(ctx, key)
 	if err != nil || i == nil {
-		return lease.Entry{Key: key}, err
+		return driver.Entry{Key: key}, err
 	}
 	return s.entry(i)
 }
@@ -198,7 +198,7 @@ func (s *Store) get(ctx context.Context, key string) (item, error) {
 }
 
 // List returns the entries whose keys begin with prefix.
-func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err error) {
+func (s *Store) List(ctx context.Context, prefix string) (all []driver.Entry, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -261,8 +261,8 @@ func code(err error) string {
 const unreadable = "unreadable-"
 
 // entry returns the entry that an item has. If it cannot be read, it has no value, and the error
-// matches lease.ErrBadRecord.
-func (s *Store) entry(i item) (lease.Entry, error) {
+// matches driver.ErrBadRecord.
+func (s *Store) entry(i item) (driver.Entry, error) {
 	get := func(name string) (string, bool) {
 		v, ok := i[name].(*types.AttributeValueMemberS)
 		if !ok {
@@ -276,18 +276,18 @@ func (s *Store) entry(i item) (lease.Entry, error) {
 	if !ok1 || !ok2 || version == "" {
 		// There is no error, because the item has only texts, numbers and the like.
 		content, _ := json.Marshal([]any{i["version"], i["value"]})
-		return lease.Entry{Key: key, Version: fmt.Sprintf("%s%08x", unreadable, crc32.ChecksumIEEE(content))},
-			fmt.Errorf("dynamolease: %s: %w: the item has no version or no value of type S", s.place(key), lease.ErrBadRecord)
+		return driver.Entry{Key: key, Version: fmt.Sprintf("%s%08x", unreadable, crc32.ChecksumIEEE(content))},
+			fmt.Errorf("dynamolease: %s: %w: the item has no version or no value of type S", s.place(key), driver.ErrBadRecord)
 	}
-	return lease.Entry{Key: key, Version: version, Value: []byte(value)}, nil
+	return driver.Entry{Key: key, Version: version, Value: []byte(value)}, nil
 }
 
 // Put stores value if the entry's version is still old.
-func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	if err := ctx.Err(); err != nil {
-		return lease.Entry{}, err
+		return driver.Entry{}, err
 	}
-	e := lease.Entry{Key: key, Version: rand.Text(), Value: value}
+	e := driver.Entry{Key: key, Version: rand.Text(), Value: value}
 	in := &dynamodb.PutItemInput{TableName: &s.table, Item: s.primary(key)}
 	in.Item["version"], in.Item["value"] = text(e.Version), text(string(value))
 	if old == "" {
@@ -295,7 +295,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	} else {
 		var err error
 		if in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, err = s.has(ctx, key, old); err != nil {
-			return lease.Entry{}, err
+			return driver.Entry{}, err
 		}
 	}
 	_, err := s.client.PutItem(ctx, in)
@@ -351,7 +351,7 @@ func (s *Store) has(ctx context.Context, key, old string) (condition *string, na
 }
 
 func (s *Store) conflict(key string) error {
-	return fmt.Errorf("dynamolease: %s: %w", s.place(key), lease.ErrConflict)
+	return fmt.Errorf("dynamolease: %s: %w", s.place(key), driver.ErrConflict)
 }
 
 func (s *Store) place(key string) string {
@@ -371,11 +371,11 @@ func (s *Store) explain(key string, err error) error {
 		advice = ": make the table first, in the region of the config, with the partition key store and the sort key key, both of type S"
 	case code == "AccessDeniedException":
 		advice = ": the process needs dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query on the table"
-		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	case code == "UnrecognizedClientException", code == "InvalidSignatureException", code == "IncompleteSignatureException":
-		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	case isThrottled(err), errors.As(err, &answer) && answer.HTTPStatusCode() >= 500:
-		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	}
 	return fmt.Errorf("dynamolease: %s: %w%s", s.place(key), err, advice)
 }

@@ -71,7 +71,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // DefaultWindow is the window of leases whose Options.Window is 0. It bridges an election of
@@ -87,30 +87,30 @@ type Options struct {
 	Prefix string
 }
 
-// Store is a [lease.Store] in an etcd cluster. It may be used by any number of
+// Store is a [driver.Store] in an etcd cluster. It may be used by any number of
 // goroutines and leases.
 type Store struct {
 	client *clientv3.Client
 	prefix string
 }
 
-var _ lease.Windower = (*Store)(nil)
+var _ driver.Windower = (*Store)(nil)
 
 // New returns the store in the client's cluster. New sends no request: Acquire is the first
 // to fail if the cluster cannot be reached or refuses the client. One store can serve any
 // number of leases. Closing the client ends the store. If client is nil, the error matches
-// [lease.ErrInvalidOptions].
+// [driver.ErrInvalidOptions].
 //
 // If the client has a user, the user needs the permission readwrite on all keys with the
 // prefix.
 //
 // Errors name the key and the endpoints. They match etcd's own errors, such as
 // rpctypes.ErrPermissionDenied, ErrUserEmpty, ErrNoSpace (the quota is full) and ErrNoLeader
-// (a majority is away). A value that Put cannot have written is a [lease.ErrBadRecord]. If
-// the connection breaks, or the cluster has no leader or no space, the error is a [lease.ErrAway].
+// (a majority is away). A value that Put cannot have written is a [driver.ErrBadRecord]. If
+// the connection breaks, or the cluster has no leader or no space, the error is a [driver.ErrAway].
 func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if client == nil {
-		return nil, fmt.Errorf("etcdlease: %w: the client is nil", lease.ErrInvalidOptions)
+		return nil, fmt.Errorf("etcdlease: %w: the client is nil", driver.ErrInvalidOptions)
 	}
 	prefix := "/snowflake/"
 	if opts != nil && opts.Prefix != "" {
@@ -123,10 +123,10 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
 // Get returns the entry of key.
-func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	kvs, _, err := s.read(ctx, s.prefix+key)
 	if err != nil || len(kvs) == 0 {
-		return lease.Entry{Key: key}, err
+		return driver.Entry{Key: key}, err
 	}
 	return s.decode(kvs[0])
 }
@@ -135,7 +135,7 @@ func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
 const page = 500
 
 // List returns the entries whose keys begin with prefix.
-func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err error) {
+func (s *Store) List(ctx context.Context, prefix string) (all []driver.Entry, err error) {
 	from := s.prefix + prefix
 	end := clientv3.GetPrefixRangeEnd(from)
 	for {
@@ -171,21 +171,21 @@ func (s *Store) read(ctx context.Context, key string, opts ...clientv3.OpOption)
 const unreadable = "unreadable-"
 
 // decode returns the entry in a key. If it cannot be read, it has no value, and the error matches
-// lease.ErrBadRecord.
-func (s *Store) decode(kv *mvccpb.KeyValue) (lease.Entry, error) {
-	e := lease.Entry{Key: strings.TrimPrefix(string(kv.Key), s.prefix)}
+// driver.ErrBadRecord.
+func (s *Store) decode(kv *mvccpb.KeyValue) (driver.Entry, error) {
+	e := driver.Entry{Key: strings.TrimPrefix(string(kv.Key), s.prefix)}
 	version, value, ok := bytes.Cut(kv.Value, []byte(" "))
 	if !ok || len(version) != len(rand.Text()) {
 		e.Version = fmt.Sprint(unreadable, kv.ModRevision)
-		return e, fmt.Errorf("etcdlease: key %s: %w: the value does not begin with a version", kv.Key, lease.ErrBadRecord)
+		return e, fmt.Errorf("etcdlease: key %s: %w: the value does not begin with a version", kv.Key, driver.ErrBadRecord)
 	}
 	e.Version, e.Value = string(version), value
 	return e, nil
 }
 
 // Put stores value if the entry's version is still old.
-func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	e := lease.Entry{Key: key, Version: rand.Text(), Value: value}
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
+	e := driver.Entry{Key: key, Version: rand.Text(), Value: value}
 	return e, s.change(ctx, key, old, clientv3.OpPut(s.prefix+key, e.Version+" "+string(value)))
 }
 
@@ -223,7 +223,7 @@ func (s *Store) has(ctx context.Context, key, old string) ([]clientv3.Cmp, error
 }
 
 func (s *Store) conflict(key string) error {
-	return fmt.Errorf("etcdlease: key %s%s: %w", s.prefix, key, lease.ErrConflict)
+	return fmt.Errorf("etcdlease: key %s%s: %w", s.prefix, key, driver.ErrConflict)
 }
 
 // change does op if the entry's version is still old.
@@ -251,7 +251,7 @@ func (s *Store) explain(key string, err error) error {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	if isUnavailable(err) {
-		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	}
 	return fmt.Errorf("etcdlease: key %s on %s: %w", key, strings.Join(s.client.Endpoints(), ","), err)
 }

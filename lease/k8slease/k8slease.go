@@ -94,7 +94,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
 
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // DefaultWindow is the window of leases whose Options.Window is 0. With it, 1,000 holders
@@ -115,7 +115,7 @@ type Options struct {
 	Prefix string
 }
 
-// Store is a [lease.Store] in a Kubernetes cluster. It may be used by any number of
+// Store is a [driver.Store] in a Kubernetes cluster. It may be used by any number of
 // goroutines and leases.
 type Store struct {
 	config    *rest.Config
@@ -133,7 +133,7 @@ type client struct {
 	ca []byte
 }
 
-var _ lease.Windower = (*Store)(nil)
+var _ driver.Windower = (*Store)(nil)
 
 // namespaceFile has the namespace of a pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -156,7 +156,7 @@ func InCluster(opts *Options) (*Store, error) {
 	if o.Namespace == "" {
 		b, err := os.ReadFile(namespaceFile)
 		if err != nil {
-			return nil, fmt.Errorf("k8slease: %w: Namespace is empty, and the pod's is not known: %w", lease.ErrInvalidOptions, err)
+			return nil, fmt.Errorf("k8slease: %w: Namespace is empty, and the pod's is not known: %w", driver.ErrInvalidOptions, err)
 		}
 		o.Namespace = strings.TrimSpace(string(b))
 	}
@@ -171,7 +171,7 @@ var (
 // New returns the store in the cluster of a config, which is not changed. New makes no
 // requests: if the API server cannot be reached, or refuses the client, Acquire returns the
 // error. If the config is nil, or if the options are not valid, the error matches
-// [lease.ErrInvalidOptions].
+// [driver.ErrInvalidOptions].
 //
 // The store speaks HTTP/1.1, so that a connection that hangs is given up with its request, and
 // those that wait for requests with it. It has no limit of requests a second (QPS), which would
@@ -180,9 +180,9 @@ var (
 //
 // Errors name the object, and match the functions of k8s.io/apimachinery's package errors, such as
 // IsForbidden. If a Lease has a name that the store needs, but this package did not make it, the
-// error matches [lease.ErrBadRecord], and the Lease is not changed: delete it. If
+// error matches [driver.ErrBadRecord], and the Lease is not changed: delete it. If
 // it has lost its annotation, and still has the label snowflake-ids/store, package lease may
-// replace it. If an answer is 429, or 500 or more, the error matches [lease.ErrAway]; likewise if a
+// replace it. If an answer is 429, or 500 or more, the error matches [driver.ErrAway]; likewise if a
 // right or the namespace is missing, or a certificate is not trusted, because an operator may be
 // about to mend that.
 func New(config *rest.Config, opts *Options) (*Store, error) {
@@ -194,7 +194,7 @@ func New(config *rest.Config, opts *Options) (*Store, error) {
 		o.Prefix = "snowflake"
 	}
 	invalid := func(format string, args ...any) error {
-		return fmt.Errorf("k8slease: %w: %s", lease.ErrInvalidOptions, fmt.Sprintf(format, args...))
+		return fmt.Errorf("k8slease: %w: %s", driver.ErrInvalidOptions, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case config == nil:
@@ -293,30 +293,30 @@ func kind(key string) string {
 }
 
 // Get returns the entry of key.
-func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	_, e, err := s.get(ctx, key)
 	return e, err
 }
 
-func (s *Store) get(ctx context.Context, key string) (*coordination.Lease, lease.Entry, error) {
+func (s *Store) get(ctx context.Context, key string) (*coordination.Lease, driver.Entry, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, lease.Entry{}, err
+		return nil, driver.Entry{}, err
 	}
 	ctx = silent(ctx)
 	o := new(coordination.Lease)
 	err := s.leases(http.MethodGet).Name(s.name(key)).Do(ctx).Into(o)
 	if apierrors.IsNotFound(err) {
-		return nil, lease.Entry{Key: key}, nil
+		return nil, driver.Entry{Key: key}, nil
 	}
 	if err != nil {
-		return nil, lease.Entry{}, s.explain(s.name(key), err)
+		return nil, driver.Entry{}, s.explain(s.name(key), err)
 	}
 	e, err := s.entry(o)
 	return o, e, err
 }
 
 // List returns the entries whose keys begin with prefix.
-func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err error) {
+func (s *Store) List(ctx context.Context, prefix string) (all []driver.Entry, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -353,31 +353,31 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 const unreadable = "unreadable-"
 
 // entry returns the entry that an object has. If it cannot be read, it has no value, and the error
-// matches lease.ErrBadRecord. If somebody else made the object, it has no version either, so it is
+// matches driver.ErrBadRecord. If somebody else made the object, it has no version either, so it is
 // not changed.
-func (s *Store) entry(o *coordination.Lease) (lease.Entry, error) {
-	e := lease.Entry{Key: s.key(o), Version: o.Annotations[versionAnnotation]}
+func (s *Store) entry(o *coordination.Lease) (driver.Entry, error) {
+	e := driver.Entry{Key: s.key(o), Version: o.Annotations[versionAnnotation]}
 	switch {
 	case e.Version != "":
 		e.Value = []byte(o.Annotations[valueAnnotation])
 		return e, nil
 	case o.Labels[storeLabel] == s.prefix:
 		e.Version = unreadable + string(o.UID) + "/" + o.ResourceVersion
-		return e, fmt.Errorf("k8slease: %w: somebody removed the annotation %s of %s", lease.ErrBadRecord,
+		return e, fmt.Errorf("k8slease: %w: somebody removed the annotation %s of %s", driver.ErrBadRecord,
 			versionAnnotation, s.place(o.Name))
 	}
 	return e, fmt.Errorf("k8slease: %w: %s was not made by this package, or somebody removed its annotation %s and its label %s: "+
 		"delete it. Change Options.Prefix only while no process has a worker ID: otherwise IDs may repeat",
-		lease.ErrBadRecord, s.place(o.Name), versionAnnotation, storeLabel)
+		driver.ErrBadRecord, s.place(o.Name), versionAnnotation, storeLabel)
 }
 
 // Put stores value if the entry's version is still old.
-func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	if err := ctx.Err(); err != nil {
-		return lease.Entry{}, err
+		return driver.Entry{}, err
 	}
 	ctx = silent(ctx)
-	e := lease.Entry{Key: key, Version: rand.Text(), Value: value}
+	e := driver.Entry{Key: key, Version: rand.Text(), Value: value}
 	var err error
 	if old == "" {
 		err = s.leases(http.MethodPost).Body(&coordination.Lease{
@@ -399,7 +399,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 }
 
 // patch returns a patch that stores e if the entry's version is old, and its form.
-func patch(old string, e lease.Entry) (types.PatchType, []byte) {
+func patch(old string, e driver.Entry) (types.PatchType, []byte) {
 	if of, ok := strings.CutPrefix(old, unreadable); ok {
 		uid, version, _ := strings.Cut(of, "/")
 		text, _ := json.Marshal(map[string]any{ // it has only texts, so there is no error
@@ -431,7 +431,7 @@ func patch(old string, e lease.Entry) (types.PatchType, []byte) {
 // refused returns what Put returns if the API server refused to store e for a reason that may
 // be a conflict. If client-go sent the request twice, e may be stored. Copies of a cloned machine
 // may draw the same version, but for another value.
-func (s *Store) refused(ctx context.Context, e lease.Entry, old string, why error) (lease.Entry, error) {
+func (s *Store) refused(ctx context.Context, e driver.Entry, old string, why error) (driver.Entry, error) {
 	is, err := s.Get(ctx, e.Key)
 	switch {
 	case err != nil && is.Version == "": // with a version, it only cannot be read
@@ -445,7 +445,7 @@ func (s *Store) refused(ctx context.Context, e lease.Entry, old string, why erro
 }
 
 func (s *Store) conflict(key string) error {
-	return fmt.Errorf("k8slease: %s: %w", s.place(s.name(key)), lease.ErrConflict)
+	return fmt.Errorf("k8slease: %s: %w", s.place(s.name(key)), driver.ErrConflict)
 }
 
 // Delete removes the entry if its version still is old. It names the object that it has just
@@ -516,7 +516,7 @@ func (s *Store) explain(name string, err error) error {
 			strings.Contains(err.Error(), "remote error: tls: ")
 	}
 	if passes {
-		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	}
 	return fmt.Errorf("k8slease: %s: %w%s", s.place(name), err, advice)
 }

@@ -1,4 +1,4 @@
-// Package leasetest checks that a [lease.Store] does what package lease asks of it. An
+// Package leasetest checks that a [lease.Store] does what package driver asks of it. An
 // implementation calls [Run] in a test, with a real engine:
 //
 //	func TestStore(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // compare: Put and Delete change an entry only if they name its version. At first, there are no
@@ -336,7 +337,7 @@ func (s *suite) doneContext() {
 		_, err = store.Put(done, "a", stored.Version, []byte("late"))
 		s.wants(err, done.Err(), "Put")
 		s.wants(store.Delete(done, "a", stored.Version), done.Err(), "Delete")
-		if clock, ok := store.(clock); ok {
+		if clock, ok := store.(driver.Clock); ok {
 			_, err = clock.Now(done)
 			s.wants(err, done.Err(), "Now")
 		}
@@ -377,16 +378,10 @@ func (s *suite) latePuts() {
 // resolution is how far Entry.Time may be off the readings of Now.
 const resolution = 20 * time.Millisecond
 
-// clock is a store whose engine has a clock that clients can ask, unless its error matches
-// errors.ErrUnsupported.
-type clock interface {
-	Now(context.Context) (time.Time, error)
-}
-
 // times: Entry.Time is when the entry was stored, and Now is by the same clock.
 func (s *suite) times() {
 	stores := s.open(2)
-	engine, hasNow := stores[1].(clock)
+	engine, hasNow := stores[1].(driver.Clock)
 	if hasNow {
 		_, err := engine.Now(s.ctx)
 		hasNow = !errors.Is(err, errors.ErrUnsupported)

@@ -81,7 +81,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // DefaultWindow is the window of leases whose Options.Window is 0. It bridges an election of
@@ -99,7 +99,7 @@ type Options struct {
 	Replicas int
 }
 
-// Store is a [lease.Store] in a bucket of JetStream. It may be used by any number of goroutines
+// Store is a [driver.Store] in a bucket of JetStream. It may be used by any number of goroutines
 // and leases.
 type Store struct {
 	js       jetstream.JetStream
@@ -114,22 +114,22 @@ type bucket struct {
 	at time.Time
 }
 
-var _ lease.Windower = (*Store)(nil)
+var _ driver.Windower = (*Store)(nil)
 
 var goodBucket = regexp.MustCompile(`^[-_0-9A-Za-z]{1,100}$`)
 
 // New returns the store in the account of the connection. New sends no request: Acquire is the
 // first to fail if there is no server or the server refuses the client. One store can serve any
 // number of leases. Closing the connection ends the store. If conn is nil or an option is out of
-// its range, the error matches [lease.ErrInvalidOptions].
+// its range, the error matches [driver.ErrInvalidOptions].
 //
 // Errors name the key, the bucket and the server. They match the errors of packages nats and
 // jetstream. If the connection breaks, the bucket has no leader, there is no space, or somebody
-// changed settings of the bucket, the error is a [lease.ErrAway]. If the bucket was not made by
-// this package, the error matches [lease.ErrInvalidOptions].
+// changed settings of the bucket, the error is a [driver.ErrAway]. If the bucket was not made by
+// this package, the error matches [driver.ErrInvalidOptions].
 func New(conn *nats.Conn, opts *Options) (*Store, error) {
 	if conn == nil {
-		return nil, fmt.Errorf("natslease: %w: the connection is nil", lease.ErrInvalidOptions)
+		return nil, fmt.Errorf("natslease: %w: the connection is nil", driver.ErrInvalidOptions)
 	}
 	o := Options{}
 	if opts != nil {
@@ -140,10 +140,10 @@ func New(conn *nats.Conn, opts *Options) (*Store, error) {
 	}
 	if !goodBucket.MatchString(o.Bucket) {
 		return nil, fmt.Errorf("natslease: %w: the bucket %q is not 1 to 100 letters, digits, '-' and '_'",
-			lease.ErrInvalidOptions, o.Bucket)
+			driver.ErrInvalidOptions, o.Bucket)
 	}
 	if o.Replicas < 0 || o.Replicas > 5 {
-		return nil, fmt.Errorf("natslease: %w: %d replicas, not 0 to 5", lease.ErrInvalidOptions, o.Replicas)
+		return nil, fmt.Errorf("natslease: %w: %d replicas, not 0 to 5", driver.ErrInvalidOptions, o.Replicas)
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
@@ -162,7 +162,7 @@ var keys, ours = strings.NewReplacer("/", ".", ".", "_"), strings.NewReplacer(".
 const mark = "=read"
 
 // Get returns the entry of key.
-func (s *Store) Get(ctx context.Context, key string) (e lease.Entry, err error) {
+func (s *Store) Get(ctx context.Context, key string) (e driver.Entry, err error) {
 	err = s.do(ctx, key, answerTime, func(ctx context.Context, kv jetstream.KeyValue) error {
 		e, _, err = s.get(ctx, kv, key)
 		return err
@@ -172,7 +172,7 @@ func (s *Store) Get(ctx context.Context, key string) (e lease.Entry, err error) 
 
 // get returns the entry of key, and the revision that must be named to create it if the key has
 // no entry.
-func (s *Store) get(ctx context.Context, kv jetstream.KeyValue, key string) (e lease.Entry, revision uint64, err error) {
+func (s *Store) get(ctx context.Context, kv jetstream.KeyValue, key string) (e driver.Entry, revision uint64, err error) {
 	all, err := s.read(ctx, kv, mark, func(uint64) any {
 		return map[string][]string{"multi_last": {s.subject(mark), s.subject(keys.Replace(key))}}
 	})
@@ -181,14 +181,14 @@ func (s *Store) get(ctx context.Context, kv jetstream.KeyValue, key string) (e l
 			return entry(key, m), revision, nil
 		}
 	}
-	return lease.Entry{Key: key}, revision, err
+	return driver.Entry{Key: key}, revision, err
 }
 
 // page is how many keys List asks for at a time.
 const page = 250
 
 // List returns the entries whose keys begin with prefix.
-func (s *Store) List(ctx context.Context, prefix string) (entries []lease.Entry, err error) {
+func (s *Store) List(ctx context.Context, prefix string) (entries []driver.Entry, err error) {
 	folder := keys.Replace(prefix[:strings.LastIndexByte(prefix, '/')+1])
 	// There are no keys with an empty part, and NATS would refuse the folder.
 	if strings.Contains("/"+prefix, "//") {
@@ -214,8 +214,8 @@ func (s *Store) List(ctx context.Context, prefix string) (entries []lease.Entry,
 }
 
 // Put stores value if the entry's version is still old.
-func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	e := lease.Entry{Key: key, Value: value}
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
+	e := driver.Entry{Key: key, Value: value}
 	err := s.do(ctx, key, answerTime, func(ctx context.Context, kv jetstream.KeyValue) error {
 		revision := uint64(0) // there is no entry
 		if old != "" {
@@ -223,7 +223,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 		}
 		stored, err := kv.Update(ctx, keys.Replace(key), value, revision)
 		for old == "" && isStale(err) { // there may be the marker of a deletion
-			var is lease.Entry
+			var is driver.Entry
 			var failed error
 			if is, revision, failed = s.get(ctx, kv, key); failed != nil {
 				return failed
@@ -236,7 +236,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 		return err
 	})
 	if err != nil {
-		return lease.Entry{}, err
+		return driver.Entry{}, err
 	}
 	return e, nil
 }
@@ -329,9 +329,9 @@ func (s *Store) ask(ctx context.Context, request any) (messages []*nats.Msg, mor
 		case status == "404": // a server that is behind knows no such message yet
 			return nil, false, nil
 		case status != "" && status != "204":
-			return nil, false, fmt.Errorf("%w: status %s, %s", lease.ErrAway, status, m.Header.Get("Description"))
+			return nil, false, fmt.Errorf("%w: status %s, %s", driver.ErrAway, status, m.Header.Get("Description"))
 		case m.Header.Get(jetstream.LastSequenceHeader) != last:
-			return nil, false, fmt.Errorf("%w: a part of the answer was lost", lease.ErrAway)
+			return nil, false, fmt.Errorf("%w: a part of the answer was lost", driver.ErrAway)
 		case status != "":
 			return messages, m.Header.Get("Nats-Num-Pending") != "0", nil
 		}
@@ -353,8 +353,8 @@ func isDeletion(m *nats.Msg) bool {
 	return m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
 }
 
-func entry(key string, m *nats.Msg) lease.Entry {
-	return lease.Entry{Key: key, Version: m.Header.Get(jetstream.SequenceHeader), Value: m.Data}
+func entry(key string, m *nats.Msg) driver.Entry {
+	return driver.Entry{Key: key, Version: m.Header.Get(jetstream.SequenceHeader), Value: m.Data}
 }
 
 // A server that loses its leadership leaves requests without an answer, so the caller must ask
@@ -452,7 +452,7 @@ func (s *Store) find(ctx context.Context) (jetstream.KeyValue, error) {
 func check(has jetstream.StreamConfig) error {
 	if has.FirstSeq < 2 || has.Storage != jetstream.FileStorage || has.Mirror != nil || len(has.Sources) > 0 {
 		return fmt.Errorf("%w: the bucket was not made by this package, and cannot be used. If no process has a worker ID of it, delete it, "+
-			"and the store makes it. Otherwise do not: IDs may repeat", lease.ErrInvalidOptions)
+			"and the store makes it. Otherwise do not: IDs may repeat", driver.ErrInvalidOptions)
 	}
 	var wrong []string
 	for _, setting := range []struct {
@@ -475,7 +475,7 @@ func check(has jetstream.StreamConfig) error {
 		return nil
 	}
 	return fmt.Errorf("%w: the settings of the bucket's stream were changed: %s: set them back, with nats stream edit. "+
-		"Do not delete the bucket while a process has a worker ID of it: IDs may repeat", lease.ErrAway, strings.Join(wrong, "; "))
+		"Do not delete the bucket while a process has a worker ID of it: IDs may repeat", driver.ErrAway, strings.Join(wrong, "; "))
 }
 
 // config is the configuration of a new bucket.
@@ -521,15 +521,15 @@ func (s *Store) explain(ctx context.Context, key string, err error) error {
 	case err == nil:
 		return nil
 	case isStale(err):
-		err = lease.ErrConflict
+		err = driver.ErrConflict
 	case passes(err):
-		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	case errors.Is(context.Cause(ctx), errBroken), errors.Is(context.Cause(ctx), errNoAnswer):
-		err = fmt.Errorf("%w: %w", lease.ErrAway, context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", driver.ErrAway, context.Cause(ctx))
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders),
 		errors.Is(err, jetstream.ErrJetStreamNotEnabled),
 		errors.As(err, &api) && (api.Code >= 500 || slices.Contains(noSpace, api.ErrorCode)):
-		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	}
 	if cause := trouble(conn); cause != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", err, cause)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 )
 
@@ -54,7 +54,7 @@ var (
 	readScript = redis.NewScript(readSource)
 )
 
-// Store is a [lease.Store] in a key of Redis. It may be used by any number of goroutines and
+// Store is a [driver.Store] in a key of Redis. It may be used by any number of goroutines and
 // leases.
 type Store struct {
 	key      conn.Key
@@ -62,8 +62,8 @@ type Store struct {
 }
 
 var (
-	_ lease.Store    = (*Store)(nil)
-	_ lease.Windower = (*Store)(nil)
+	_ driver.Store    = (*Store)(nil)
+	_ driver.Windower = (*Store)(nil)
 )
 
 // New returns a store that keeps its entries in a sorted set of Redis. It does not talk to
@@ -74,7 +74,7 @@ var (
 // connections busy for longer than a renewal may take. The caller may use it for other
 // things, and closes it after all leases have ended.
 //
-// The error matches [lease.ErrInvalidOptions] for any other client, such as nil, a type
+// The error matches [driver.ErrInvalidOptions] for any other client, such as nil, a type
 // that embeds one of the two, or a *redis.Ring, which moves keys when a shard fails; and
 // for options that are out of their range.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
@@ -90,7 +90,7 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	if o.Replicas < 0 {
-		return nil, fmt.Errorf("redislease: %w: Replicas %d is negative", lease.ErrInvalidOptions, o.Replicas)
+		return nil, fmt.Errorf("redislease: %w: Replicas %d is negative", driver.ErrInvalidOptions, o.Replicas)
 	}
 	return s, nil
 }
@@ -150,24 +150,24 @@ var safe = map[string]*regexp.Regexp{
 	"maxmemory-policy": regexp.MustCompile(`^(noeviction|volatile-.*)$`),
 }
 
-// Get implements [lease.Store].
-func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+// Get implements [driver.Store].
+func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	members, _, err := s.read(ctx, "["+key, "("+key+"!") // '!' follows the space
 	if err != nil || len(members) == 0 {
-		return lease.Entry{}, err
+		return driver.Entry{}, err
 	}
 	e := parse(key, members)
 	if e.Value == nil {
-		err = s.key.Wrap(fmt.Errorf("%w: the member of %.100q is not one of a key, a version, a time and a value", lease.ErrBadRecord, key))
+		err = s.key.Wrap(fmt.Errorf("%w: the member of %.100q is not one of a key, a version, a time and a value", driver.ErrBadRecord, key))
 	}
 	return e, err
 }
 
-// List implements [lease.Store].
-func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+// List implements [driver.Store].
+func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error) {
 	// All characters of keys sort before '~'.
 	members, _, err := s.read(ctx, "["+prefix, "("+prefix+"~")
-	var entries []lease.Entry
+	var entries []driver.Entry
 	for i, n := 0, 0; i < len(members); i += n {
 		key, _, _ := strings.Cut(members[i], " ")
 		for n = 1; i+n < len(members) && strings.HasPrefix(members[i+n], key+" "); n++ {
@@ -190,28 +190,28 @@ func (s *Store) read(ctx context.Context, from, to string) (members []string, no
 	return reply[2:], now, err
 }
 
-// Put implements [lease.Store].
-func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+// Put implements [driver.Store].
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	return s.put(ctx, key, old, rand.Text(), value)
 }
 
-// Delete implements [lease.Store].
+// Delete implements [driver.Store].
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	_, err := s.put(ctx, key, old, "", nil)
 	return err
 }
 
 // put stores an entry or, if version is empty, removes it.
-func (s *Store) put(ctx context.Context, key, old, version string, value []byte) (lease.Entry, error) {
+func (s *Store) put(ctx context.Context, key, old, version string, value []byte) (driver.Entry, error) {
 	reply, err := s.run(ctx, putScript, key, old, version, value)
 	switch {
 	case err != nil:
-		return lease.Entry{}, err
+		return driver.Entry{}, err
 	case reply[0] == "conflict":
-		return lease.Entry{}, s.key.Wrap(fmt.Errorf("%w: %s", lease.ErrConflict, key))
+		return driver.Entry{}, s.key.Wrap(fmt.Errorf("%w: %s", driver.ErrConflict, key))
 	}
 	at, err := parseTime(reply[1])
-	return lease.Entry{Key: key, Version: version, Value: append([]byte{}, value...), Time: at}, err
+	return driver.Entry{Key: key, Version: version, Value: append([]byte{}, value...), Time: at}, err
 }
 
 // run runs a script, and returns soon after ctx is done at the latest.
@@ -224,7 +224,7 @@ func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) ([]s
 		return script.Run(ctx, s.key.Client, keys, args...).StringSlice()
 	})
 	if isAway(err) {
-		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	}
 	return reply, s.key.Wrap(err)
 }
@@ -333,14 +333,14 @@ func patience(ctx context.Context) time.Duration {
 
 // parse returns the entry in the members of a key. If it cannot be read, it has the version that
 // put.lua gives it, and no value.
-func parse(key string, members []string) lease.Entry {
+func parse(key string, members []string) driver.Entry {
 	parts := strings.SplitN(members[0], " ", 4)
 	if len(members) == 1 && len(parts) == 4 && goodVersion.MatchString(parts[1]) && goodTime.MatchString(parts[2]) {
 		if at, err := parseTime(parts[2]); err == nil {
-			return lease.Entry{Key: key, Version: parts[1], Value: []byte(parts[3]), Time: at}
+			return driver.Entry{Key: key, Version: parts[1], Value: []byte(parts[3]), Time: at}
 		}
 	}
-	return lease.Entry{Key: key, Version: fmt.Sprintf("unreadable-%x", sha1.Sum([]byte(strings.Join(members, "\n"))))}
+	return driver.Entry{Key: key, Version: fmt.Sprintf("unreadable-%x", sha1.Sum([]byte(strings.Join(members, "\n"))))}
 }
 
 // What put.lua can read, too.

@@ -114,12 +114,12 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/seed-5394e6b1/snowflake/internal/idle"
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // DefaultWindow is the window of leases whose Options.Window is 0. It is the longest that there
 // is, because each renewal costs money.
-const DefaultWindow = lease.MaxWindow
+const DefaultWindow = driver.MaxWindow
 
 // Options are the settings of New. The zero value, and nil, consist entirely of defaults.
 type Options struct {
@@ -138,7 +138,7 @@ type Options struct {
 	ConditionalDelete bool
 }
 
-// Store is a [lease.Store] in a bucket. It may be used by any number of goroutines and leases.
+// Store is a [driver.Store] in a bucket. It may be used by any number of goroutines and leases.
 type Store struct {
 	client            *s3.Client
 	bucket, prefix    string
@@ -147,11 +147,11 @@ type Store struct {
 	obeysMatch        atomic.Bool // the service has refused If-Match
 }
 
-var _ lease.Windower = (*Store)(nil)
+var _ driver.Windower = (*Store)(nil)
 
 // New returns the store in a bucket. New makes no requests: Acquire is the first to fail if the
 // service cannot be reached, or refuses the client. If the bucket's name is empty, or if the
-// config has no region or no credentials, the error matches [lease.ErrInvalidOptions].
+// config has no region or no credentials, the error matches [driver.ErrInvalidOptions].
 //
 // The process needs the rights s3:GetObject and s3:PutObject on the prefix, and s3:ListBucket on
 // the bucket. With ConditionalDelete it also needs s3:DeleteObject.
@@ -161,15 +161,15 @@ var _ lease.Windower = (*Store)(nil)
 // the store speaks HTTP/1.1, so that a connection that hangs is given up with its request.
 // After a request that timed out, none of its idle connections is used again.
 //
-// Errors name the object. An object that Put cannot have written is a [lease.ErrBadRecord]. If the
+// Errors name the object. An object that Put cannot have written is a [driver.ErrBadRecord]. If the
 // answer is 429, 500, or 502 and more, or one of S3's that ask for the same request again, the
-// error matches [lease.ErrAway].
+// error matches [driver.ErrAway].
 func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	invalid := func(reason string) error { return fmt.Errorf("s3lease: %w: %s", lease.ErrInvalidOptions, reason) }
+	invalid := func(reason string) error { return fmt.Errorf("s3lease: %w: %s", driver.ErrInvalidOptions, reason) }
 	switch {
 	case bucket == "":
 		return nil, invalid("the bucket's name is empty")
@@ -214,13 +214,13 @@ func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 var nonceLen = len(rand.Text())
 
 // Get returns the entry of key.
-func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	e, _, err := s.get(ctx, key)
 	return e, err
 }
 
 // get also returns the ETag of an object that counts as no entry.
-func (s *Store) get(ctx context.Context, key string) (e lease.Entry, deleted string, err error) {
+func (s *Store) get(ctx context.Context, key string) (e driver.Entry, deleted string, err error) {
 	e.Key = key
 	if err := ctx.Err(); err != nil {
 		return e, "", err
@@ -243,11 +243,11 @@ func (s *Store) get(ctx context.Context, key string) (e lease.Entry, deleted str
 	case len(nonce) != nonceLen || etag == "":
 		e.Version = etag
 		return e, "", fmt.Errorf("s3lease: %s: %w: the object does not begin with a random text and a space, or has no ETag",
-			s.place(key), lease.ErrBadRecord)
+			s.place(key), driver.ErrBadRecord)
 	case !hasValue:
 		return e, etag, nil
 	}
-	return lease.Entry{Key: key, Version: etag, Value: []byte(value)}, "", nil
+	return driver.Entry{Key: key, Version: etag, Value: []byte(value)}, "", nil
 }
 
 // atOnce is how many objects List reads at a time.
@@ -255,7 +255,7 @@ const atOnce = 32
 
 // List returns the entries whose keys begin with prefix. A service lists keys only, so List
 // reads each object.
-func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -276,14 +276,14 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	}
 	var readers sync.WaitGroup
 	var next atomic.Int64
-	entries, errs := make([]lease.Entry, len(keys)), make([]error, min(len(keys), atOnce))
+	entries, errs := make([]driver.Entry, len(keys)), make([]error, min(len(keys), atOnce))
 	for r := range errs {
 		readers.Add(1)
 		go func() {
 			defer readers.Done()
 			for i := int(next.Add(1)) - 1; i < len(keys) && errs[r] == nil; i = int(next.Add(1)) - 1 {
 				entries[i], errs[r] = s.Get(ctx, keys[i])
-				if errors.Is(errs[r], lease.ErrBadRecord) {
+				if errors.Is(errs[r], driver.ErrBadRecord) {
 					entries[i].Version, errs[r] = cmp.Or(entries[i].Version, "unreadable"), nil
 				}
 			}
@@ -300,11 +300,11 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 }
 
 // Put stores value if the entry's version is still old.
-func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	e := lease.Entry{Key: key, Value: value}
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
+	e := driver.Entry{Key: key, Value: value}
 	body := rand.Text() + " " + string(value)
 	var err error
-	if e.Version, err = s.put(ctx, key, old, body); old == "" && errors.Is(err, lease.ErrConflict) {
+	if e.Version, err = s.put(ctx, key, old, body); old == "" && errors.Is(err, driver.ErrConflict) {
 		is, deleted, readErr := s.get(ctx, key)
 		switch {
 		case readErr != nil && is.Version == "":
@@ -357,7 +357,7 @@ func (s *Store) put(ctx context.Context, key, old, body string) (etag string, er
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	switch {
 	case old == "":
-		return fmt.Errorf("s3lease: %s: %w", s.place(key), lease.ErrConflict)
+		return fmt.Errorf("s3lease: %s: %w", s.place(key), driver.ErrConflict)
 	case !s.conditionalDelete:
 		_, err := s.put(ctx, key, old, rand.Text())
 		return err
@@ -392,7 +392,7 @@ func (s *Store) explain(key string, err error) error {
 		return nil
 	}
 	if isRefusal(err) {
-		return fmt.Errorf("s3lease: %s: %w", s.place(key), lease.ErrConflict)
+		return fmt.Errorf("s3lease: %s: %w", s.place(key), driver.ErrConflict)
 	}
 	advice, answer := "", new(awshttp.ResponseError)
 	switch code(err) {
@@ -400,17 +400,17 @@ func (s *Store) explain(key string, err error) error {
 		advice = ": make the bucket first, in the region of the config"
 	case "AccessDenied":
 		advice = ": the process needs s3:GetObject and s3:PutObject on " + s.place("*") + ", and s3:ListBucket on the bucket"
-		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch":
-		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	case "ConditionalRequestConflict", "OperationAborted", "RequestTimeout":
 		// Another request for the object is under way, or this request came too slowly (400).
 		// Nothing was stored.
-		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	default:
 		if errors.As(err, &answer) {
 			if is := answer.HTTPStatusCode(); is == http.StatusTooManyRequests || is >= 500 && is != http.StatusNotImplemented {
-				err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+				err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 			}
 		}
 	}

@@ -3,7 +3,7 @@ package sqllease
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"math"
@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // Dialect is the SQL of a kind of database.
@@ -149,12 +149,12 @@ func newTable(db *sql.DB, dialect Dialect, opts *Options, name string) (table, e
 	}
 	switch {
 	case db == nil:
-		return table{}, fmt.Errorf("sqllease: %w: the db is nil", lease.ErrInvalidOptions)
+		return table{}, fmt.Errorf("sqllease: %w: the db is nil", driver.ErrInvalidOptions)
 	case dialect < PostgreSQL || dialect > SQLite:
-		return table{}, fmt.Errorf("sqllease: %w: Dialect %d is unknown", lease.ErrInvalidOptions, dialect)
+		return table{}, fmt.Errorf("sqllease: %w: Dialect %d is unknown", driver.ErrInvalidOptions, dialect)
 	case !tableName.MatchString(name):
 		return table{}, fmt.Errorf("sqllease: %w: Table %q is not name or schema.name of letters, digits and underscores",
-			lease.ErrInvalidOptions, name)
+			driver.ErrInvalidOptions, name)
 	}
 	quote := `"`
 	if dialect == MySQL {
@@ -266,7 +266,7 @@ func sees(ctx context.Context, db *sql.DB, one *sql.Conn, number string) error {
 	err = errors.Join(other.QueryRowContext(ctx, `PRAGMA `+number).Scan(&seen), set(was))
 	if err == nil && seen != mark {
 		err = fmt.Errorf("%w: the database is private to each connection of the pool, since it is in memory or temporary: "+
-			"use a file or, in a test, one connection (SetMaxOpenConns(1))", lease.ErrInvalidOptions)
+			"use a file or, in a test, one connection (SetMaxOpenConns(1))", driver.ErrInvalidOptions)
 	}
 	return err
 }
@@ -287,9 +287,9 @@ func (t *table) wrap(ctx context.Context, err error) error {
 	case isNoTable(err):
 		return fmt.Errorf("%w: %s: %w", ErrNoTable, t.name, err)
 	case isAway(err):
-		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	case isRefusal(err):
-		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	case ctx.Err() == nil:
 	case pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections:
 		err = fmt.Errorf("%w: %w", fmt.Errorf("it waited for a connection, since all %d of the pool are in use; give the store a pool of its own",
@@ -343,7 +343,7 @@ func isRefusal(err error) bool {
 // changed since the transaction began (MariaDB's innodb_snapshot_isolation), a connection
 // that was gone before.
 func isBusy(err error) bool {
-	return errors.Is(err, driver.ErrBadConn) || hasState(err, "40001", "40P01", "55P03") || hasNumber(err, 1020, 1205, 1213) ||
+	return errors.Is(err, sqldriver.ErrBadConn) || hasState(err, "40001", "40P01", "55P03") || hasNumber(err, 1020, 1205, 1213) ||
 		strings.Contains(err.Error(), "database is locked") || strings.Contains(err.Error(), "table is locked")
 }
 

@@ -9,7 +9,7 @@
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
 //
-// [Open] and [New] return a [lease.Store]: a process takes a worker ID, renews it, and gives
+// [Open] and [New] return a [driver.Store]: a process takes a worker ID, renews it, and gives
 // it back. [NewNodes] works like Baidu's uid-generator: each start takes a worker ID that was
 // never used before, and needs no renewal.
 //

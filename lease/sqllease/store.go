@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// Store is a [lease.Store] in a table of a database. It may be used by any number of
+// Store is a [driver.Store] in a table of a database. It may be used by any number of
 // goroutines and leases.
 type Store struct {
 	table
@@ -24,8 +24,8 @@ type Store struct {
 }
 
 var (
-	_ lease.Store    = (*Store)(nil)
-	_ lease.Windower = (*Store)(nil)
+	_ driver.Store    = (*Store)(nil)
+	_ driver.Windower = (*Store)(nil)
 )
 
 // New returns a store in a table of db. It does not talk to the database. The first Put
@@ -33,7 +33,7 @@ var (
 // released.
 //
 // If db is nil, the dialect unknown or the table's name not allowed, the error matches
-// [lease.ErrInvalidOptions].
+// [driver.ErrInvalidOptions].
 func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	t, err := newTable(db, dialect, opts, defaultTable)
 	if err != nil {
@@ -88,14 +88,14 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return fromMicros(micros), err
 }
 
-// Get implements [lease.Store].
-func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+// Get implements [driver.Store].
+func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	entries, err := s.read(ctx, s.sql.get, key)
 	if err != nil || len(entries) == 0 {
-		return lease.Entry{}, err
+		return driver.Entry{}, err
 	}
 	if entries[0].Version == unreadable {
-		err = s.wrap(ctx, fmt.Errorf("%w: the row of %s has no version", lease.ErrBadRecord, key))
+		err = s.wrap(ctx, fmt.Errorf("%w: the row of %s has no version", driver.ErrBadRecord, key))
 	}
 	return entries[0], err
 }
@@ -103,13 +103,13 @@ func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
 // unreadable is the version of a row whose version somebody has made empty.
 const unreadable = "unreadable"
 
-// List implements [lease.Store].
-func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+// List implements [driver.Store].
+func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error) {
 	return s.read(ctx, s.sql.list, prefix, prefix+"~") // all characters of keys are before '~'
 }
 
 // read returns the entries that a query finds.
-func (s *Store) read(ctx context.Context, query string, args ...any) (entries []lease.Entry, err error) {
+func (s *Store) read(ctx context.Context, query string, args ...any) (entries []driver.Entry, err error) {
 	sure := false
 	err = s.run(ctx, query, args, func(q querier, query string, args []any) (bool, error) {
 		entries, sure = nil, s.dialect != MySQL
@@ -119,7 +119,7 @@ func (s *Store) read(ctx context.Context, query string, args ...any) (entries []
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var e lease.Entry
+			var e driver.Entry
 			var micros int64
 			if err := rows.Scan(&e.Key, &e.Version, &e.Value, &micros); err != nil {
 				return false, err
@@ -149,8 +149,8 @@ func (s *Store) read(ctx context.Context, query string, args ...any) (entries []
 // errCut is returned if an answer lacks its last row, so that other rows may be missing as well.
 var errCut = errors.New("the answer was cut: something between the store and the table limits how many rows are returned")
 
-// Put implements [lease.Store]. If there is no table, it creates one.
-func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+// Put implements [driver.Store]. If there is no table, it creates one.
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	e, err := s.put(ctx, key, old, value)
 	if errors.Is(err, ErrNoTable) && old == "" {
 		failed := s.create(ctx, s.dialect.columns(), `name, version, value, stored`)
@@ -159,13 +159,13 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 		}
 	}
 	if err != nil {
-		return lease.Entry{}, s.conflict(key, err)
+		return driver.Entry{}, s.conflict(key, err)
 	}
 	return e, nil
 }
 
-func (s *Store) put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	e := lease.Entry{Key: key, Version: rand.Text(), Value: append([]byte{}, value...)}
+func (s *Store) put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
+	e := driver.Entry{Key: key, Version: rand.Text(), Value: append([]byte{}, value...)}
 	query, args := s.sql.insert, []any{key, e.Version, e.Value}
 	if old != "" {
 		query, args = s.sql.update, append(args, stored(old))
@@ -175,10 +175,10 @@ func (s *Store) put(ctx context.Context, key, old string, value []byte) (lease.E
 	return e, err
 }
 
-// Delete implements [lease.Store].
+// Delete implements [driver.Store].
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	if old == "" {
-		return s.conflict(key, lease.ErrConflict)
+		return s.conflict(key, driver.ErrConflict)
 	}
 	_, err := s.write(ctx, s.sql.remove, key, stored(old))
 	return s.conflict(key, err)
@@ -193,7 +193,7 @@ func stored(version string) string {
 }
 
 // write changes a row, and returns the time that it stored, in microseconds. If there is no row to
-// change, the error is lease.ErrConflict.
+// change, the error is driver.ErrConflict.
 func (s *Store) write(ctx context.Context, query string, args ...any) (micros int64, err error) {
 	changed := false
 	err = s.run(ctx, query, args, func(q querier, query string, args []any) (bool, error) {
@@ -224,15 +224,15 @@ func (s *Store) write(ctx context.Context, query string, args ...any) (micros in
 		return changed, err
 	})
 	if err == nil && !changed {
-		err = lease.ErrConflict
+		err = driver.ErrConflict
 	}
 	return micros, err
 }
 
 // conflict returns the error of a write. If there is no table, there is no entry to change.
 func (s *Store) conflict(key string, err error) error {
-	if errors.Is(err, ErrNoTable) || errors.Is(err, lease.ErrConflict) {
-		return fmt.Errorf("sqllease: table %s: %w: %s", s.name, lease.ErrConflict, key)
+	if errors.Is(err, ErrNoTable) || errors.Is(err, driver.ErrConflict) {
+		return fmt.Errorf("sqllease: table %s: %w: %s", s.name, driver.ErrConflict, key)
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // Connect connects to the servers as [zk.Connect] does, but names are looked up each time (see
@@ -222,7 +222,7 @@ func call[T any](ctx context.Context, s *Store, at string, do func() (T, error))
 func (s *Store) explain(at string, err error) error {
 	for _, passing := range []error{zk.ErrNoServer, zk.ErrConnectionClosed, zk.ErrSessionExpired, zk.ErrSessionMoved} {
 		if errors.Is(err, passing) {
-			err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+			err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 		}
 	}
 	if err != nil {

@@ -77,7 +77,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // DefaultWindow is the window of leases whose Options.Window is 0. It bridges an election of
@@ -97,7 +97,7 @@ type Options struct {
 	ACL []zk.ACL
 }
 
-// Store is a [lease.Store] in a ZooKeeper ensemble. It may be used by any number of
+// Store is a [driver.Store] in a ZooKeeper ensemble. It may be used by any number of
 // goroutines and leases.
 type Store struct {
 	conn *zk.Conn
@@ -105,21 +105,21 @@ type Store struct {
 	acl  []zk.ACL
 }
 
-var _ lease.Windower = (*Store)(nil)
+var _ driver.Windower = (*Store)(nil)
 
 // New returns the store in the ZooKeeper ensemble to which conn is connected, or will be.
 // Any number of leases may share one Store. The caller closes conn, after the leases are
-// released. If conn is nil, the error matches [lease.ErrInvalidOptions].
+// released. If conn is nil, the error matches [driver.ErrInvalidOptions].
 //
 // Calls return soon after their context is done. Their requests may still be carried out
 // later. Use [Connect], so that errors say why there is no connection.
 //
 // Errors name the znode, and match errors of package zk, such as [zk.ErrNoAuth]. Data that
-// Put cannot have written is a [lease.ErrBadRecord]. If there is no connection, or it
-// breaks, the error is a [lease.ErrAway].
+// Put cannot have written is a [driver.ErrBadRecord]. If there is no connection, or it
+// breaks, the error is a [driver.ErrAway].
 func New(conn *zk.Conn, opts *Options) (*Store, error) {
 	if conn == nil {
-		return nil, fmt.Errorf("zklease: %w: the conn is nil", lease.ErrInvalidOptions)
+		return nil, fmt.Errorf("zklease: %w: the conn is nil", driver.ErrInvalidOptions)
 	}
 	s := &Store{conn: conn, root: "/snowflake", acl: zk.WorldACL(zk.PermAll)}
 	if opts != nil && opts.Root != "" {
@@ -174,16 +174,16 @@ func (s *Store) make(ctx context.Context, at string) error {
 }
 
 // Get returns the entry of key.
-func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	found, err := s.upToDate(ctx, func() ([]znode, error) { return s.read(ctx, []string{key}) })
 	if err != nil || !found[0].isEntry() {
-		return lease.Entry{Key: key}, err
+		return driver.Entry{Key: key}, err
 	}
 	return found[0].entry(), found[0].bad
 }
 
 // List returns the entries whose keys begin with prefix.
-func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error) {
 	if strings.HasPrefix(prefix, "/") { // no key does
 		return nil, ctx.Err()
 	}
@@ -192,7 +192,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	if err != nil {
 		return nil, err
 	}
-	all := make([]lease.Entry, len(found))
+	all := make([]driver.Entry, len(found))
 	for i, z := range found {
 		all[i] = z.entry()
 	}
@@ -212,7 +212,7 @@ func (s *Store) upToDate(ctx context.Context, read func() ([]znode, error)) ([]z
 	found, err := read()
 	// A new session may be with a server that is behind.
 	if err == nil && s.conn.SessionID() != session {
-		err = fmt.Errorf("zklease: %w: %w", lease.ErrAway, zk.ErrSessionExpired)
+		err = fmt.Errorf("zklease: %w: %w", driver.ErrAway, zk.ErrSessionExpired)
 	}
 	return found, err
 }
@@ -293,7 +293,7 @@ func (s *Store) readOne(ctx context.Context, key string) (znode, error) {
 	if z.value = value; ok && len(nonce) == len(rand.Text()) {
 		z.nonce = string(nonce)
 	} else if err == nil {
-		z.bad = fmt.Errorf("zklease: %s: %w: its data does not begin with a nonce", at, lease.ErrBadRecord)
+		z.bad = fmt.Errorf("zklease: %s: %w: its data does not begin with a nonce", at, driver.ErrBadRecord)
 	}
 	return z, err
 }
@@ -302,11 +302,11 @@ func (s *Store) readOne(ctx context.Context, key string) (znode, error) {
 // data last follows.
 const unreadable = "unreadable-"
 
-func (z znode) entry() lease.Entry {
+func (z znode) entry() driver.Entry {
 	if z.bad != nil {
-		return lease.Entry{Key: z.key, Version: fmt.Sprint(unreadable, z.stat.Mzxid)}
+		return driver.Entry{Key: z.key, Version: fmt.Sprint(unreadable, z.stat.Mzxid)}
 	}
-	return lease.Entry{Key: z.key, Version: fmt.Sprintf("%s-%d", z.nonce, z.stat.Version), Value: z.value, Time: mtime(z.stat)}
+	return driver.Entry{Key: z.key, Version: fmt.Sprintf("%s-%d", z.nonce, z.stat.Version), Value: z.value, Time: mtime(z.stat)}
 }
 
 // parse returns the parts of an entry's version. There is no nonce for other texts.
@@ -320,13 +320,13 @@ func parse(version string) (nonce string, data int32) {
 }
 
 // Put stores value if the entry's version is still old.
-func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	at, nonce := s.path(key), rand.Text()
 	begin, data := []any{&zk.CreateRequest{Path: at, Acl: s.acl}}, int32(0)
 	if old != "" {
 		var err error
 		if begin, data, err = s.remove(ctx, key, old); err != nil {
-			return lease.Entry{}, err
+			return driver.Entry{}, err
 		}
 	}
 	// The value of a new entry is set, too, because the answer then has its time.
@@ -335,12 +335,12 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 		&zk.SetDataRequest{Path: at, Data: append([]byte(nonce+" "), value...), Version: data})...)
 	if old == "" && errors.Is(err, zk.ErrNoNode) {
 		if err := s.make(ctx, path.Dir(at)); err != nil {
-			return lease.Entry{}, err
+			return driver.Entry{}, err
 		}
 		return s.Put(ctx, key, old, value)
 	}
 	if err != nil {
-		return lease.Entry{}, conflict(err)
+		return driver.Entry{}, conflict(err)
 	}
 	return znode{key, nonce, value, answers[len(answers)-1].Stat, nil}.entry(), nil
 }
@@ -368,7 +368,7 @@ func (s *Store) remove(ctx context.Context, key, old string) (ops []any, data in
 			return nil, 0, err
 		}
 		if found[0].bad == nil || found[0].entry().Version != old {
-			return nil, 0, fmt.Errorf("zklease: %s: %w", at, lease.ErrConflict)
+			return nil, 0, fmt.Errorf("zklease: %s: %w", at, driver.ErrConflict)
 		}
 		nonces, err = call(ctx, s, at, func() ([]string, error) {
 			names, _, err := s.conn.Children(at)
@@ -398,11 +398,11 @@ func (s *Store) change(ctx context.Context, at string, ops ...any) ([]zk.MultiRe
 	})
 }
 
-// conflict adds lease.ErrConflict to the error of a change whose entry has another version.
+// conflict adds driver.ErrConflict to the error of a change whose entry has another version.
 func conflict(err error) error {
 	for _, why := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion} {
 		if errors.Is(err, why) {
-			return fmt.Errorf("%w: %w", lease.ErrConflict, err)
+			return fmt.Errorf("%w: %w", driver.ErrConflict, err)
 		}
 	}
 	return err

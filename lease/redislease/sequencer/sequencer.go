@@ -35,7 +35,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/layouts"
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 )
 
@@ -112,7 +112,7 @@ const (
 // true. The caller closes it.
 //
 // If the shard does not fit, the error is a [*snowflake.FieldRangeError]. It matches
-// [snowflake.ErrInvalidID] if After is not valid, and [lease.ErrInvalidOptions] if the
+// [snowflake.ErrInvalidID] if After is not valid, and [driver.ErrInvalidOptions] if the
 // client is not.
 func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
 	var o Options
@@ -150,7 +150,7 @@ func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
 // would be longer, because the clock was set back further, it returns a
 // [*snowflake.ClockBackwardError] at once. If ctx's deadline would come first, it returns
 // at once an error that matches [context.DeadlineExceeded]. Other errors match
-// [snowflake.ErrTimeExhausted], [snowflake.ErrBeforeEpoch] or [lease.ErrBadRecord] (the key
+// [snowflake.ErrTimeExhausted], [snowflake.ErrBeforeEpoch] or [driver.ErrBadRecord] (the key
 // has another content), or are the client's. A [snowflake.Generator] has this method, too.
 func (s *Sequencer) NextIDContext(ctx context.Context) (snowflake.ID, error) {
 	first, _, err := s.take(ctx, 1)
@@ -198,7 +198,7 @@ func (s *Sequencer) take(ctx context.Context, n int) (first int64, count int, er
 		case status == "wait":
 			err = wait(ctx, time.UnixMilli(a).Add(-MaxAhead), time.UnixMilli(b))
 		default:
-			err = fmt.Errorf("%w: it is not a run_id and master_replid, milliseconds and a sequence", lease.ErrBadRecord)
+			err = fmt.Errorf("%w: it is not a run_id and master_replid, milliseconds and a sequence", driver.ErrBadRecord)
 		}
 		if err != nil {
 			return 0, 0, s.key.Wrap(err)

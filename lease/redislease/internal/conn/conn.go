@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // DefaultPrefix begins the names of keys if the options have no prefix.
@@ -34,7 +34,7 @@ type Key struct {
 }
 
 // Check refuses clients that a store cannot use, with an error that matches
-// [lease.ErrInvalidOptions].
+// [driver.ErrInvalidOptions].
 func (k Key) Check() error {
 	switch c := k.Client.(type) {
 	case *redis.Client:
@@ -46,9 +46,9 @@ func (k Key) Check() error {
 			return nil
 		}
 	default:
-		return fmt.Errorf("%s: %w: the client is a %T, not a *redis.Client or *redis.ClusterClient", k.Package, lease.ErrInvalidOptions, c)
+		return fmt.Errorf("%s: %w: the client is a %T, not a *redis.Client or *redis.ClusterClient", k.Package, driver.ErrInvalidOptions, c)
 	}
-	return fmt.Errorf("%s: %w: the client is nil, or its ContextTimeoutEnabled is not true", k.Package, lease.ErrInvalidOptions)
+	return fmt.Errorf("%s: %w: the client is nil, or its ContextTimeoutEnabled is not true", k.Package, driver.ErrInvalidOptions)
 }
 
 // Address returns which server the client talks to.
@@ -69,10 +69,10 @@ func (k Key) Wrap(err error) error {
 		return nil
 	}
 	if strings.Contains(err.Error(), "WRONGTYPE") { // before Redis 7, within the error of a script
-		err = fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
+		err = fmt.Errorf("%w: %w", driver.ErrBadRecord, err)
 	}
 	if isRefusal(err) {
-		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}
 	return fmt.Errorf("%s: key %q of %s: %w", k.Package, k.Name, k.Address(), err)
 }

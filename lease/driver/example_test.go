@@ -1,4 +1,4 @@
-package lease_test
+package driver_test
 
 import (
 	"context"
@@ -11,25 +11,26 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
-// memory is a lease.Store for the goroutines of one process: a map with four methods. A
+// memory is a [driver.Store] for the goroutines of one process: a map with four methods. A
 // store for a fleet keeps the same promises in its engine: Put replaces an entry only if it
 // has the version that the caller names, and what was stored stays stored.
 type memory struct {
 	mu      sync.Mutex
 	puts    int
-	entries map[string]lease.Entry
+	entries map[string]driver.Entry
 }
 
-func (m *memory) Get(ctx context.Context, key string) (lease.Entry, error) {
+func (m *memory) Get(ctx context.Context, key string) (driver.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return clone(m.entries[key]), ctx.Err()
 }
 
-func (m *memory) List(ctx context.Context, prefix string) (list []lease.Entry, err error) {
+func (m *memory) List(ctx context.Context, prefix string) (list []driver.Entry, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, e := range m.entries {
@@ -40,20 +41,20 @@ func (m *memory) List(ctx context.Context, prefix string) (list []lease.Entry, e
 	return list, ctx.Err()
 }
 
-func (m *memory) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+func (m *memory) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return lease.Entry{}, err
+		return driver.Entry{}, err
 	}
 	if m.entries[key].Version != old {
-		return lease.Entry{}, lease.ErrConflict
+		return driver.Entry{}, driver.ErrConflict
 	}
 	if m.entries == nil {
-		m.entries = map[string]lease.Entry{}
+		m.entries = map[string]driver.Entry{}
 	}
 	m.puts++
-	m.entries[key] = clone(lease.Entry{Key: key, Version: strconv.Itoa(m.puts), Value: value})
+	m.entries[key] = clone(driver.Entry{Key: key, Version: strconv.Itoa(m.puts), Value: value})
 	return clone(m.entries[key]), nil
 }
 
@@ -64,14 +65,14 @@ func (m *memory) Delete(ctx context.Context, key, old string) error {
 		return err
 	}
 	if old == "" || m.entries[key].Version != old {
-		return lease.ErrConflict
+		return driver.ErrConflict
 	}
 	delete(m.entries, key)
 	return nil
 }
 
 // clone returns an entry that shares no memory with e.
-func clone(e lease.Entry) lease.Entry {
+func clone(e driver.Entry) driver.Entry {
 	e.Value = slices.Clone(e.Value)
 	return e
 }
@@ -81,7 +82,7 @@ func clone(e lease.Entry) lease.Entry {
 //	func TestMemory(t *testing.T) {
 //		leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 //			m := new(memory)
-//			return leasetest.Storage{Open: func() lease.Store { return m }}
+//			return leasetest.Storage{Open: func() driver.Store { return m }}
 //		}, nil)
 //	}
 func ExampleStore() {
@@ -105,6 +106,6 @@ func ExampleStore() {
 func TestStoreOfTheExample(t *testing.T) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		m := new(memory)
-		return leasetest.Storage{Open: func() lease.Store { return m }, Wipe: func() { clear(m.entries) }}
+		return leasetest.Storage{Open: func() driver.Store { return m }, Wipe: func() { clear(m.entries) }}
 	}, &leasetest.Options{FakeTime: true})
 }
