@@ -103,7 +103,7 @@ func (g *Generator) lease(l Lease) error {
 	}
 	g.counts = counts{}
 	if own {
-		return w.terms.Bind(binding{Layout: g.seq.layout, Floor: g.floor, Look: g.lookNow, Stop: g.stop})
+		return w.terms.Bind(binding{Layout: g.seq.layout, Floor: g.floor, Look: g.lookNow, Ready: g.ready, Stop: g.stop})
 	}
 	return nil
 }
@@ -224,6 +224,44 @@ func (g *Generator) floor() time.Time {
 		w.closed = earliest - 1
 	}
 	return q.layout.time(instant{tick: q.closeBefore(earliest)})
+}
+
+// ready is contract.Binding.Ready.
+func (g *Generator) ready() error {
+	b, err := g.refusal()
+	if b != nil && !b.can(g.policy.OnBackward(*b)) {
+		return &ClockBackwardError{*b}
+	}
+	return err
+}
+
+// refusal returns the error of a call that began now, without taking an ID. If that is up to the
+// policy, refusal returns what the policy would be told.
+func (g *Generator) refusal() (*Backward, error) {
+	lock(&g.mu)
+	defer g.mu.Unlock()
+	now, err := g.refresh()
+	if err != nil {
+		return nil, err
+	}
+	c := &call{n: 1}
+	v, err := g.see(c, now)
+	if err != nil {
+		return nil, err
+	}
+	switch v.decide(ActionFail) {
+	case stepAsk:
+		b := g.tell(c, &v)
+		return &b, nil
+	case stepExtend:
+		return nil, g.expired(v.tick)
+	case stepExhaust:
+		return nil, g.seq.layout.exhausted(g.seq.layout.Expires())
+	}
+	if g.window.cloned() {
+		return nil, g.expired(v.tick)
+	}
+	return nil, nil
 }
 
 // bump asks the lease for another clock sequence than grant's, and changes to it.

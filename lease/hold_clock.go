@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // horizon is what a lease knows about the clock, to keep a clock that leaps forward from
 // burning the future.
@@ -45,6 +48,18 @@ func (h *horizon) observe(now, at time.Time) {
 		h.behind = time.Time{}
 	}
 	h.read, h.at = now, at
+}
+
+// mends says what ends the refusals of leap.
+func (h *horizon) mends(maxLeap time.Duration) string {
+	if h.ownClock {
+		return "IDs are issued again when this clock agrees with the store's, or after AcceptLeap"
+	}
+	left := maxLeap
+	if !h.leapt.IsZero() {
+		left = max(0, left-timeSince(h.leapt))
+	}
+	return fmt.Sprintf("the leap is accepted in %v if the clock runs steadily, or by AcceptLeap", left.Round(time.Second))
 }
 
 // slack is how far a steady clock may differ from the monotonic clock after some time: by

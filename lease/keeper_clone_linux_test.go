@@ -71,6 +71,11 @@ func TestCloneInTheMidstOfACallIsNoticed(t *testing.T) {
 		defer l.Release(context.Background())
 		g, err := snowflake.NewLeased(l, nil)
 		require.NoError(t, err)
+		vm.clone()
+		require.ErrorIs(t, l.Ready(), errCloned)
+		_, err = g.NextID()
+		require.NoError(t, err)
+		require.NoError(t, l.Ready())
 		worker, bound := l.Worker(), l.Grant().To
 		cloneAt.Store(reads.Load() + 1)
 		id, err := g.NextID()

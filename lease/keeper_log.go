@@ -150,14 +150,19 @@ func (j *journal) fails(l *Lease, err error, msg string) {
 		return
 	}
 	j.failing, j.cause, j.told = since, why, timeNow()
-	next := "the store is asked again"
-	if errors.Is(err, ErrBadRecord) || errors.Is(err, ErrLayout) {
-		next = "fix what the error names; the lease keeps trying"
-	}
+	next := retries(err)
 	if l.o.now().Before(l.Grant().To) {
 		next += "; IDs are issued until the window's end"
 	}
 	j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", j.until(l), "error", err, "next", next)
+}
+
+// retries says what the lease does after err.
+func retries(err error) string {
+	if errors.Is(err, ErrBadRecord) || errors.Is(err, ErrLayout) {
+		return "fix what the error names; the lease keeps trying"
+	}
+	return "the store is asked again"
 }
 
 // checkWindow logs that no IDs are issued, if the window has ended and a renewal failed;
@@ -199,11 +204,7 @@ func (j *journal) checkClock(l *Lease, err error) {
 	switch leapt := errors.Is(err, ErrClockLeap); {
 	case leapt && !j.leapt:
 		j.leapt = true
-		next := fmt.Sprintf("the leap is accepted when it has lasted for %v, or by AcceptLeap", l.o.MaxLeap)
-		if h.ownClock {
-			next = "IDs are issued again when this clock agrees with the store's, or after AcceptLeap"
-		}
-		j.warn(l, l.Worker(), "the clock leapt forward", "until", l.Grant().To, "error", err, "next", next)
+		j.warn(l, l.Worker(), "the clock leapt forward", "until", l.Grant().To, "error", err, "next", h.mends(l.o.MaxLeap))
 	case !leapt && j.leapt && err == nil:
 		j.leapt = false
 		if !stepped {

@@ -82,6 +82,7 @@ type shown struct {
 	window    window
 	passed    time.Time
 	published time.Time
+	horizon   horizon
 }
 
 // Stats says how a Lease is doing.
@@ -292,7 +293,7 @@ func (l *Lease) give(h *hold) {
 	if h == nil {
 		l.shown.Store(nil)
 	} else {
-		l.shown.Store(&shown{h.own, h.window, h.passed, h.published()})
+		l.shown.Store(&shown{h.own, h.window, h.passed, h.published(), h.horizon})
 	}
 	l.slot <- h
 }

@@ -408,7 +408,7 @@ func mustAcquire(t *testing.T, m Store, layout snowflake.Layout, c *clock, chang
 	return h
 }
 
-// next issues an ID. The ID must be new, in the clock's tick, and before the recorded bound.
+// next issues an ID. The ID must be new, and in the clock's tick, and Ready must agree.
 func (h *holder) next() snowflake.Parts {
 	h.t.Helper()
 	id, err := h.g.NextID()
@@ -417,6 +417,7 @@ func (h *holder) next() snowflake.Parts {
 	h.seen[id] = true
 	p := h.g.Decode(id)
 	require.Equal(h.t, h.c.Now().UTC().Truncate(ms), p.Time)
+	require.NoError(h.t, h.Ready())
 	return p
 }
 
@@ -424,6 +425,7 @@ func (h *holder) refused(want error) {
 	h.t.Helper()
 	_, err := h.g.NextID()
 	require.ErrorIs(h.t, err, want)
+	require.ErrorIs(h.t, h.Ready(), want)
 }
 
 func named(owner string) func(*Options) { return func(o *Options) { o.Owner = owner } }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +11,11 @@ import (
 	"connectrpc.com/grpchealth"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// getReady answers 200 if an ID could be issued now: it issues one, and discards it.
+// getReady answers 200 if an ID could be issued now.
 func (s *Server) getReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.whyNotReady(r.Context()); err != nil {
 		problem{Code: connect.CodeUnavailable.String(), Message: err.Error()}.write(w, r, http.StatusServiceUnavailable)
@@ -37,20 +37,24 @@ func (c checker) Check(ctx context.Context, r *grpchealth.CheckRequest) (*grpche
 	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
 }
 
-// readyTime bounds the wait of /readyz for its ID. If others are served first for longer, the
+// readyTime bounds the wait of /readyz for its ID, if there is no lease to ask. If others are served first for longer, the
 // server is busy, and so it is ready.
 const readyTime = time.Second
 
 // whyNotReady returns the error for a client, or nil if the server is ready.
 func (s *Server) whyNotReady(ctx context.Context) error {
 	err := s.try(ctx)
-	if err != nil {
-		_, err = of(ctx).tell(err)
+	if err == nil {
+		return nil
 	}
-	return err
+	_, told := of(ctx).tell(err)
+	if e := new(lease.NotReadyError); errors.As(err, &e) {
+		told = fmt.Errorf("%w: %s", told, e.Next)
+	}
+	return told
 }
 
-// try issues an ID, unless the server is draining or has no generator yet.
+// try returns an error if the server cannot issue an ID now. Without a lease, it issues one.
 func (s *Server) try(ctx context.Context) error {
 	if s.draining.Load() {
 		return errDraining
@@ -59,8 +63,8 @@ func (s *Server) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := i.leaseAway(); err != nil {
-		return fmt.Errorf("%w: %w", snowflake.ErrLeaseExpired, err)
+	if i.lease != nil {
+		return i.lease.Ready()
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
@@ -69,19 +73,4 @@ func (s *Server) try(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// leaseAway returns an error if the lease does not allow an ID to be issued now.
-func (i *issuer) leaseAway() error {
-	if i.lease == nil {
-		return nil
-	}
-	if err := i.lease.Err(); err != nil {
-		return err
-	}
-	if stats := i.lease.Stats(); !time.Now().Before(stats.Bound) {
-		why := cmp.Or(stats.LastError, errors.New("it was not renewed in time"))
-		return fmt.Errorf("the lease's window ended at %v: %w", stats.Bound.UTC().Format(time.RFC3339Nano), why)
-	}
-	return nil
 }

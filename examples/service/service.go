@@ -117,26 +117,16 @@ func (s *service) refuse(w http.ResponseWriter, r *http.Request, status int, tex
 
 // ready answers 200 if the generator can issue an ID now.
 func (s *service) ready(w http.ResponseWriter, r *http.Request) {
-	if err := s.whyNotReady(time.Now()); err != nil {
+	if err := s.whyNotReady(); err != nil {
 		s.refuse(w, r, http.StatusServiceUnavailable, "not ready", err)
 		return
 	}
 	fmt.Fprintln(w, "ok")
 }
 
-func (s *service) whyNotReady(now time.Time) error {
-	stats := s.lease.Stats()
-	switch err := s.lease.Err(); {
-	case s.draining.Load():
+func (s *service) whyNotReady() error {
+	if s.draining.Load() {
 		return errors.New("told to stop")
-	case err != nil:
-		return err
-	case !now.Before(stats.Bound):
-		why := stats.LastError
-		if why == nil { // the process was paused, and has not renewed since
-			why = errors.New("there was no renewal since")
-		}
-		return fmt.Errorf("the lease's window ended at %v: %w", stats.Bound.UTC().Format(time.RFC3339Nano), why)
 	}
-	return nil
+	return s.lease.Ready()
 }

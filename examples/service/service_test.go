@@ -426,7 +426,7 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 	order()
 	proxy.Reset()
 	assert.Equal(t, "not ready\n", p.await("/readyz", http.StatusServiceUnavailable))
-	assert.Regexp(t, "window ended at .*: .*connect", p.logged("not ready").Error)
+	assert.Regexp(t, "lease expired: .*connect", p.logged("not ready").Error)
 	status, _ := p.get("/livez")
 	assert.Equal(t, http.StatusOK, status)
 	time.Sleep(2 * time.Millisecond) // until the tick in which the window ends is over
@@ -550,14 +550,11 @@ func testService(t *testing.T) *service {
 	return s
 }
 
-func TestReadyOnlyWithinTheWindow(t *testing.T) {
+func TestReadyUntilTheRelease(t *testing.T) {
 	s := testService(t)
-	assert.NoError(t, s.whyNotReady(s.lease.Stats().Bound.Add(-1)))
-	err := s.whyNotReady(s.lease.Stats().Bound)
-	require.Error(t, err)
-	assert.True(t, strings.HasSuffix(err.Error(), "there was no renewal since"))
+	require.NoError(t, s.whyNotReady())
 	require.NoError(t, s.lease.Release(context.Background()))
-	assert.Error(t, s.whyNotReady(time.Time{}), "after Release it is ready")
+	require.ErrorIs(t, s.whyNotReady(), lease.ErrReleased)
 }
 
 func TestProgramForKubernetesCompiles(t *testing.T) {

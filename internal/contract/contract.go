@@ -47,6 +47,10 @@ type Binding[Layout any] struct {
 	// Look makes the generator look at the grant at once. The lease calls it after it took
 	// back a part of what it had granted, because another holder may stamp the same time.
 	Look func()
+	// Ready returns the error that a call to the generator would return now, without a cause of the
+	// lease. It issues no ID. If a call would only wait for its tick, or for the clock because the
+	// policy agrees, Ready returns nil.
+	Ready func() error
 	// Stop makes the generator issue no further ID: calls return a
 	// LeaseExpiredError with this cause. It returns the end of the last tick
 	// that the generator stamped: no ID is at or past it, under any worker ID, except

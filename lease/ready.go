@@ -1,0 +1,112 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// Ready returns nil if an ID can be issued now. Otherwise the error says why not, for how long, and
+// what would shorten that: it is a [*NotReadyError], or the error of the generator if its layout
+// has run out of time or begins later. A readiness probe answers with it. The process should not be
+// restarted because of it, unless the lease has ended.
+//
+// The error matches what a call to the generator would return, such as [snowflake.ErrLeaseExpired]
+// or [snowflake.ErrClockBackward], and the cause: [ErrReleased], [ErrLost], [ErrClockLeap],
+// [ErrWiped] or the store's error. If the clock is behind and the generator's policy waits for it,
+// Ready returns nil.
+//
+// Ready issues no ID and does not wait for the store. Before NewLeased it looks at the lease alone.
+// If l is nil, or was not returned by Acquire, the error matches [ErrInvalidOptions].
+func (l *Lease) Ready() error {
+	if l == nil || l.grant.Load() == nil {
+		return errZero
+	}
+	now := l.o.now()
+	l.mu.Lock()
+	ready := l.bound.Ready
+	l.mu.Unlock()
+	if ready == nil {
+		ready = func() error { return l.unbound(now) }
+	}
+	err := ready()
+	if expired := new(*snowflake.LeaseExpiredError); errors.As(err, expired) {
+		return l.explain(*expired)
+	}
+	if behind := new(*snowflake.ClockBackwardError); errors.As(err, behind) {
+		return &NotReadyError{err, fmt.Sprintf("IDs are issued again in %v, when the clock has caught up, or sooner if it is set right",
+			(*behind).By().Round(time.Millisecond))}
+	}
+	return err
+}
+
+// unbound is contract.Binding.Ready if the lease has no generator.
+func (l *Lease) unbound(now time.Time) error {
+	switch g := l.Grant(); {
+	case l.Err() != nil || !now.Before(g.To) || l.generation() != l.grant.Load().generation:
+		return &snowflake.LeaseExpiredError{Worker: g.Worker, NotAfter: g.To, Time: now}
+	case now.Before(g.From):
+		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: g.From, Now: now}}
+	}
+	return nil
+}
+
+// explain adds to an error why the lease grants no more, for how long, and what would shorten that.
+func (l *Lease) explain(expired *snowflake.LeaseExpiredError) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cloned := l.generation() != l.grant.Load().generation
+	switch {
+	case l.err != nil:
+		expired.Cause = l.err
+		return &NotReadyError{expired, "the lease has ended for good: acquire another one, or restart the process"}
+	case l.failing != nil:
+		expired.Cause = l.failing
+	case l.loss != nil:
+		expired.Cause = l.loss
+	case cloned:
+		expired.Cause = errCloned
+	case l.stats.LastError != nil:
+		expired.Cause = l.stats.LastError
+	default:
+		expired.Cause = errPaused
+	}
+	return &NotReadyError{expired, l.mends(expired.Cause)}
+}
+
+var errPaused = errors.New("lease: the process stood still, and has not renewed its lease since")
+
+// mends says when IDs are issued again after err, and what would shorten that. l.mu must be held.
+func (l *Lease) mends(err error) string {
+	left := l.stats.WaitsUntil.Sub(timeNow())
+	switch {
+	case err == errPaused:
+		return fmt.Sprintf("a call renews the lease at once, or the lease does so itself within %v", l.o.Window/3)
+	case errors.Is(err, ErrClockLeap):
+		return l.shown.Load().horizon.mends(l.o.MaxLeap)
+	case errors.Is(err, ErrBadRecord), errors.Is(err, ErrLayout):
+		return retries(err)
+	case left > 0:
+		return fmt.Sprintf("this wait ends by itself, in %v", left.Round(time.Second))
+	case errors.Is(err, ErrExhausted):
+		return "a worker ID comes free when a holder releases it, or a window after a holder's crash"
+	case errors.Is(err, ErrLost):
+		return fmt.Sprintf("a worker ID is taken in its place as soon as the store has one, which is asked at least every %v", l.o.Window)
+	}
+	return fmt.Sprintf("IDs are issued again as soon as the store answers, which is asked at least every %v", l.o.Window/3)
+}
+
+// NotReadyError is the error of [Lease.Ready]. It matches whatever Err matches.
+type NotReadyError struct {
+	Err error // the error of a call to the generator, which may name users and hosts of the store
+
+	// Next says when IDs are issued again, and what would shorten that. It names no users and hosts.
+	Next string
+}
+
+func (e *NotReadyError) Error() string { return e.Err.Error() + "; " + e.Next }
+
+// Unwrap returns Err.
+func (e *NotReadyError) Unwrap() error { return e.Err }
