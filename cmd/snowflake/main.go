@@ -11,7 +11,7 @@
 //	snowflake whois --store file:DIR ID...   who issued an ID?
 //	snowflake watermark --store file:DIR     an ID below every ID issued from now on
 //	snowflake follows OLD NEW                may one layout follow another?
-//	snowflake sql --layout L ENGINE          functions that decode IDs in a database
+//	snowflake sql --layout L DATABASE        functions that decode IDs in a database
 //	snowflake sql --generate --worker W postgres    a column's default that issues IDs
 //	snowflake completion SHELL
 //

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,14 +18,16 @@ var sqlName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,30}$`)
 
 func sqlCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "sql postgres|mysql|sqlite|clickhouse",
+		Use:   "sql DATABASE",
 		Short: "Print functions that decode IDs in a database",
 		Long: `Prints functions to paste into a migration. time, worker, sequence and so on
 return the fields of an ID. valid tells whether a number is an ID of the layout.
 first returns the first ID at or after a time, for queries such as
 WHERE id >= first(a) AND id < first(b). No extension is needed. Times are in
 UTC. mysql is also for MariaDB. SQLite has no CREATE FUNCTION, so sqlite prints
-expressions. The functions for ClickHouse are untested.
+expressions. docs/sql.md says which functions are tested, and has the formula for
+other databases. The databases are
+  ` + databases("\n  ") + `
 
 With --generate it prints functions for PostgreSQL that issue IDs: id(), for a
 column's DEFAULT, and ids(n). They have a worker ID of their own, which no lease
@@ -34,7 +38,16 @@ still issue IDs with it.
 HAZARD: if two databases have the same worker ID, for example a copy beside the
 original, IDs can repeat. docs/sql.md says what to do after a failover, a restore
 and a dump.`,
-		Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && slices.Contains(c.ValidArgs, args[0]) {
+				return nil
+			}
+			no := ""
+			if len(args) == 1 {
+				no = fmt.Sprintf("%q is not known: ", args[0])
+			}
+			return fmt.Errorf("%sname one of the databases %s; docs/sql.md has the formula for others", no, databases(", "))
+		},
 	}
 	for _, e := range sqltext.Engines() {
 		c.ValidArgs = append(c.ValidArgs, string(e))
@@ -86,6 +99,15 @@ and a dump.`,
 		return s.writeJSON(bodies)
 	}
 	return c
+}
+
+// databases returns the names of all databases.
+func databases(separator string) string {
+	var names []string
+	for _, e := range sqltext.Engines() {
+		names = append(names, string(e))
+	}
+	return strings.Join(names, separator)
 }
 
 // generate writes the functions of g, unless a lease in dir has the worker ID. If dir is empty, no

@@ -4,13 +4,16 @@ import "strings"
 
 // engine has the SQL in which an engine differs from others. Names in braces are filled in.
 type engine struct {
-	right, left, divide, rest, and string // operators: {x} is the operand, and {n} the number
+	// The operators: {x} is the operand, {n} the number and, of a shift, {p} two to the power of {n}.
+	right, left, divide, rest, and string
 
 	// time is the time {days} and {micros} after the epoch. sinceEpoch is the number of
 	// microseconds from the epoch to t. {epoch} is the epoch as text, to the millisecond;
 	// {epochMicros} its microseconds since 1970; {epochDay} and {epochRest} are the same as whole
 	// days and the microseconds of the last day.
 	time, sinceEpoch string
+
+	boolean string // a condition {x} as a value, if the engine has no such values
 
 	types  [3]string // by Kind
 	id     string    // the type of an ID as a parameter: it holds all values of integer columns
@@ -59,6 +62,58 @@ var engines = map[Engine]engine{
 			"-- A column with the time: ADD COLUMN created TEXT AS ({time}) VIRTUAL\n" +
 			"-- A check: CHECK ({valid})\n" +
 			"-- A column of texts in base 58 or 62, or of package opaque: TEXT, without COLLATE NOCASE, which takes a for A\n",
+	},
+	DuckDB: {
+		right: "({x} >> {n})", left: "({x} << {n})", divide: "({x} // {n})", rest: "({x} % {n})", and: "({x} & {n})",
+		time:       "make_timestamp(({days} * 86400000000 + {micros} + {epochMicros})::BIGINT)",
+		sinceEpoch: "(epoch_us(t::TIMESTAMP) - {epochMicros})",
+		create:     "CREATE MACRO {name}({parameter}) AS ({body});\n",
+		usage:      aDay + "-- Times are TIMESTAMP, in UTC.\n",
+	},
+	SQLServer: { // a literal over 2^31 is no bigint, and no condition is a value
+		right: "({x} / CAST({p} AS bigint))", left: "({x} * CAST({p} AS bigint))", divide: "({x} / CAST({n} AS bigint))",
+		rest: "({x} % CAST({n} AS bigint))", and: "({x} & CAST({n} AS bigint))",
+		time: "DATEADD(microsecond, CAST({micros} % 1000000 AS int), DATEADD(second, CAST({micros} / 1000000 AS int), " +
+			"DATEADD(day, CAST({days} AS int), CAST('{epoch}' AS datetime2(6)))))",
+		sinceEpoch: "DATEDIFF_BIG(microsecond, CAST('{epoch}' AS datetime2(6)), t)",
+		boolean:    "CASE WHEN {x} THEN 1 ELSE 0 END",
+		types:      [...]string{Integer: "bigint", Time: "datetime2(6)", Bool: "bit"},
+		id:         "bigint",
+		create: "CREATE FUNCTION dbo.{name}(@{parameter} {type}) RETURNS {result} WITH SCHEMABINDING AS\n" +
+			"BEGIN RETURN (SELECT {body} FROM (SELECT @{parameter} AS {parameter}) AS p) END;\nGO\n",
+		usage: "-- The IDs of a day: WHERE id >= dbo.{prefix}first('2026-11-20') AND id < dbo.{prefix}first('2026-11-21')\n" +
+			"-- Not tested on a server. It needs SQL Server 2016 or later.\n",
+	},
+	Oracle: {
+		right: "FLOOR({x} / {p})", left: "({x} * {p})", divide: "FLOOR({x} / {n})", rest: "MOD({x}, {n})", and: "BITAND({x}, {n})",
+		time: "TIMESTAMP '{epoch}' + NUMTODSINTERVAL({days}, 'DAY') + NUMTODSINTERVAL({micros} / 1000000, 'SECOND')",
+		sinceEpoch: "(EXTRACT(DAY FROM (t - TIMESTAMP '{epoch}')) * 86400000000 + EXTRACT(HOUR FROM (t - TIMESTAMP '{epoch}')) * 3600000000 + " +
+			"EXTRACT(MINUTE FROM (t - TIMESTAMP '{epoch}')) * 60000000 + EXTRACT(SECOND FROM (t - TIMESTAMP '{epoch}')) * 1000000)",
+		boolean: "CASE WHEN {x} THEN 1 ELSE 0 END",
+		types:   [...]string{Integer: "NUMBER", Time: "TIMESTAMP", Bool: "NUMBER"},
+		id:      "NUMBER",
+		create: "CREATE FUNCTION {name}({parameter} {type}) RETURN {result} DETERMINISTIC IS\n" +
+			"BEGIN RETURN {body}; END;\n/\n",
+		usage: "-- The IDs of a day: WHERE id >= {prefix}first(DATE '2026-11-20') AND id < {prefix}first(DATE '2026-11-21')\n" +
+			"-- A column of IDs: NUMBER(19). Not tested on a server.\n",
+	},
+	BigQuery: {
+		right: "({x} >> {n})", left: "({x} << {n})", divide: "DIV({x}, {n})", rest: "MOD({x}, {n})", and: "({x} & {n})",
+		time:       "TIMESTAMP_MICROS({days} * 86400000000 + {micros} + {epochMicros})",
+		sinceEpoch: "(UNIX_MICROS(t) - {epochMicros})",
+		types:      [...]string{Integer: "INT64", Time: "TIMESTAMP", Bool: "BOOL"},
+		id:         "INT64",
+		create:     "CREATE FUNCTION {name}({parameter} {type}) RETURNS {result} AS ({body});\n",
+		usage:      aDay + "-- Not tested on a server. The functions are made in the default dataset.\n",
+	},
+	Snowflake: { // a quotient is rounded, so the rest is taken off first
+		right: "BITSHIFTRIGHT({x}, {n})", left: "BITSHIFTLEFT({x}, {n})", divide: "(({x} - MOD({x}, {n})) / {n})", rest: "MOD({x}, {n})", and: "BITAND({x}, {n})",
+		time:       "DATEADD(microsecond, {days} * 86400000000 + {micros}, '{epoch}'::TIMESTAMP_NTZ)",
+		sinceEpoch: "DATEDIFF(microsecond, '{epoch}'::TIMESTAMP_NTZ, t)",
+		types:      [...]string{Integer: "NUMBER", Time: "TIMESTAMP_NTZ", Bool: "BOOLEAN"},
+		id:         "NUMBER",
+		create:     "CREATE FUNCTION {name}({parameter} {type}) RETURNS {result} IMMUTABLE AS $$ {body} $$;\n",
+		usage:      aDay + "-- Not tested on a server.\n",
 	},
 	ClickHouse: {
 		right: "bitShiftRight({x}, {n})", left: "bitShiftLeft({x}, {n})", divide: "intDiv({x}, {n})", rest: "({x} % {n})", and: "bitAnd({x}, {n})",

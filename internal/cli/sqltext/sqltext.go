@@ -20,10 +20,17 @@ const (
 	MySQL      Engine = "mysql" // and MariaDB
 	SQLite     Engine = "sqlite"
 	ClickHouse Engine = "clickhouse"
+	DuckDB     Engine = "duckdb"
+	SQLServer  Engine = "sqlserver"
+	Oracle     Engine = "oracle"
+	BigQuery   Engine = "bigquery"
+	Snowflake  Engine = "snowflake"
 )
 
 // Engines returns all databases.
-func Engines() []Engine { return []Engine{PostgreSQL, MySQL, SQLite, ClickHouse} }
+func Engines() []Engine {
+	return []Engine{PostgreSQL, MySQL, SQLite, DuckDB, ClickHouse, SQLServer, Oracle, BigQuery, Snowflake}
+}
 
 // ErrUnit is returned if SQL's times cannot count the layout's ticks exactly.
 var ErrUnit = errors.New("the tick must be a number of microseconds that divides a day, or must divide a microsecond")
@@ -60,7 +67,7 @@ func Functions(e Engine, l snowflake.Layout) ([]Function, error) {
 	}
 	w := writer{engines[e], l}
 	fs := []Function{
-		{"valid", "id", Bool, w.valid(), "whether a number is an ID of the layout"},
+		{"valid", "id", Bool, w.value(w.valid()), "whether a number is an ID of the layout"},
 		{"time", "id", Time, w.ifValid(w.timeOf()), "when an ID was stamped, in UTC"},
 	}
 	shift := 0
@@ -99,13 +106,22 @@ func ones(bits int) int64 { return math.MaxInt64 &^ (-1 << bits) }
 
 func (w writer) valid() string { return fmt.Sprintf("id BETWEEN 0 AND %d", w.largest()) }
 
+// value returns a condition as a value.
+func (w writer) value(condition string) string {
+	if w.boolean == "" {
+		return condition
+	}
+	return fill(w.boolean, "{x}", condition)
+}
+
 func (w writer) ifValid(expression string) string {
 	return fmt.Sprintf("CASE WHEN %s THEN %s END", w.valid(), expression)
 }
 
 // of puts an operand and a number into one of the engine's operators.
 func of(operator, x string, n int64) string {
-	return fill(operator, "{x}", x, "{n}", fmt.Sprint(n))
+	power := uint64(1) << (n & 63) // of operators other than shifts, no one asks for it
+	return fill(operator, "{x}", x, "{n}", fmt.Sprint(n), "{p}", fmt.Sprint(power))
 }
 
 func (w writer) divideBy(x string, y int64) string {

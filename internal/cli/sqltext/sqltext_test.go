@@ -13,7 +13,7 @@ import (
 )
 
 // The tests in internal/lab/drivers/sqllease check the results of the expressions on servers. They
-// have no ClickHouse, so this test reads the text for ClickHouse.
+// have no ClickHouse, SQL Server, Oracle, BigQuery and Snowflake, so these tests read their texts.
 
 func TestEveryKnownLayoutHasFunctions(t *testing.T) {
 	for _, k := range layouts.All() {
@@ -43,6 +43,37 @@ func TestClickHouse(t *testing.T) {
 			"WHEN intDiv(((toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - 1767225600000000) + 999), 1000) > 2199023255551 THEN 9223372036854775807 " +
 			"ELSE bitShiftLeft(intDiv(((toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - 1767225600000000) + 999), 1000), 22) END",
 	}, bodies)
+}
+
+// Where an engine has no shifts, or no condition as a value, arithmetic and CASE take their place.
+func TestEnginesWithoutShifts(t *testing.T) {
+	for e, want := range map[Engine]map[string]string{
+		SQLServer: {
+			"valid":  "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN 1 ELSE 0 END",
+			"worker": "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN ((id / CAST(4096 AS bigint)) & CAST(1023 AS bigint)) END",
+		},
+		Oracle: {
+			"valid":    "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN 1 ELSE 0 END",
+			"worker":   "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN BITAND(FLOOR(id / 4096), 1023) END",
+			"sequence": "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN BITAND(id, 4095) END",
+		},
+		BigQuery: {
+			"valid": "id BETWEEN 0 AND 9223372036854775807",
+			"time": "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN " +
+				"TIMESTAMP_MICROS(DIV((id >> 22), 86400000) * 86400000000 + (MOD((id >> 22), 86400000) * 1000) + 1767225600000000) END",
+		},
+		Snowflake: {
+			"worker": "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN BITAND(BITSHIFTRIGHT(id, 12), 1023) END",
+		},
+	} {
+		fs, err := Functions(e, snowflake.DefaultLayout())
+		require.NoError(t, err)
+		for _, f := range fs {
+			if body, ok := want[f.Name]; ok {
+				assert.Equal(t, body, f.Body, e)
+			}
+		}
+	}
 }
 
 func TestRefusedLayouts(t *testing.T) {

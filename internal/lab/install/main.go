@@ -1,6 +1,6 @@
 // The install program installs the programs for the tests that are no Debian packages, in the
 // user's cache directory. It builds kube-apiserver, versitygw, nats-server and kustomize from the
-// Go module proxy, in some 10 minutes of processor time, and takes dynalite from npm. Programs that
+// Go module proxy, in some 10 minutes of processor time, and takes dynalite and DuckDB from npm. Programs that
 // are there it leaves alone.
 //
 //	go run ./internal/lab/install
@@ -19,11 +19,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/install/installed"
 )
 
-// The module of kube-apiserver, and the npm package that has dynalite. Kubernetes replaces the
+// The module of kube-apiserver, and the npm packages that have dynalite and DuckDB. Kubernetes replaces the
 // modules of its parts by folders of its repository; kube-apiserver.mod replaces them by the
 // versions that are published.
 //
-//go:embed kube-apiserver.mod kube-apiserver.sum dynalite
+//go:embed kube-apiserver.mod kube-apiserver.sum dynalite duckdb
 var files embed.FS
 
 // installer makes a program, or a directory with it, in dir, which is empty. The program's name is
@@ -38,6 +38,7 @@ func main() {
 		installed.NATSServer:    release("github.com/nats-io/nats-server/v2"),
 		installed.Kustomize:     release("sigs.k8s.io/kustomize/kustomize/v5"),
 		installed.Dynalite:      npm,
+		installed.DuckDB:        npm,
 	} {
 		path, err := installed.Path(program)
 		if err == nil {
@@ -93,14 +94,14 @@ func kubeAPIServer(dir, name, _ string) error {
 	return run(dir, "go", "install", "-trimpath", "-ldflags=-s -w", "k8s.io/kubernetes/cmd/kube-apiserver")
 }
 
-// npm installs dynalite, whose scripts do not run: the package has its library for each system.
+// npm installs a package, whose scripts do not run: it has its library for each system.
 func npm(dir, name, _ string) error {
-	dynalite, err := fs.Sub(files, "dynalite")
+	lock, err := fs.Sub(files, name)
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(dir, name)
-	if err := os.CopyFS(path, dynalite); err != nil {
+	if err := os.CopyFS(path, lock); err != nil {
 		return err
 	}
 	return run(path, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")

@@ -27,7 +27,7 @@ import (
 
 func functionsOfPostgreSQL(t *testing.T, s *server) {
 	db := s.as(t, "app", password)
-	holdFunctions(t, db, sqltext.PostgreSQL, time.Microsecond)
+	holdFunctions(t, time.Microsecond, callerOf(db, sqltext.PostgreSQL))
 	must(t, db, script(t, sqltext.PostgreSQL, snowflake.DefaultLayout(), "snowflake_")...)
 	t.Run("GeneratedColumn", func(t *testing.T) {
 		must(t, db, `CREATE TABLE generated (id bigint PRIMARY KEY, created timestamptz GENERATED ALWAYS AS (snowflake_time(id)) STORED)`)
@@ -53,7 +53,7 @@ func functionsOfPostgreSQL(t *testing.T, s *server) {
 
 func functionsOfMariaDB(t *testing.T, s *server) {
 	db := s.as(t, "app", password)
-	holdFunctions(t, db, sqltext.MySQL, time.Microsecond)
+	holdFunctions(t, time.Microsecond, callerOf(db, sqltext.MySQL))
 	t.Run("GeneratedColumn", func(t *testing.T) {
 		created := bodies(t, sqltext.MySQL, snowflake.DefaultLayout())["time"]
 		must(t, db, `CREATE TABLE generated (id BIGINT PRIMARY KEY, created DATETIME(6) AS (`+created+`) PERSISTENT, INDEX (created))`)
@@ -84,7 +84,7 @@ func TestExpressionsOfSQLite(t *testing.T) {
 	t.Parallel()
 	db := servertest.Must(sql.Open("sqlite", filepath.Join(t.TempDir(), "db")))(t)
 	defer db.Close()
-	holdFunctions(t, db, sqltext.SQLite, time.Millisecond)
+	holdFunctions(t, time.Millisecond, callerOf(db, sqltext.SQLite))
 	created := bodies(t, sqltext.SQLite, snowflake.DefaultLayout())["time"]
 	must(t, db, `CREATE TABLE generated (id INTEGER PRIMARY KEY, created TEXT AS (`+created+`) VIRTUAL)`,
 		`CREATE INDEX by_time ON generated (created)`)
@@ -160,13 +160,13 @@ var unusual = []layouts.Known{
 }
 
 // holdFunctions compares the engine's results with the library's for every known layout, at times
-// that the engine can represent in units of step.
-func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duration) {
+// that the engine can represent in units of step. define makes the functions of a layout.
+func holdFunctions(t *testing.T, step time.Duration, define definer) {
 	for i, k := range append(layouts.All(), unusual...) {
 		t.Run(k.Name, func(t *testing.T) {
 			l := k.Layout
 			prefix := fmt.Sprintf("f%d_", i)
-			call := caller(t, db, e, l, prefix)
+			call := define(t, l, prefix)
 			r := rand.New(rand.NewPCG(uint64(i), 14))
 			for n := range depth.Of(6, 60) {
 				id := snowflake.ID(r.Int64() >> r.IntN(62))
@@ -199,7 +199,7 @@ func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duratio
 // latest is later than all times that the engines can represent.
 var latest = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func holdID(t *testing.T, call func(name string, value any) sql.NullString, l snowflake.Layout, id snowflake.ID) {
+func holdID(t *testing.T, call caller, l snowflake.Layout, id snowflake.ID) {
 	t.Helper()
 	good := l.Check(id) == nil
 	if got := call("valid", int64(id)).String; (got == "1" || got == "true") != good {
@@ -232,7 +232,7 @@ func holdID(t *testing.T, call func(name string, value any) sql.NullString, l sn
 	}
 }
 
-func holdFirst(t *testing.T, call func(name string, value any) sql.NullString, l snowflake.Layout, at time.Time) {
+func holdFirst(t *testing.T, call caller, l snowflake.Layout, at time.Time) {
 	t.Helper()
 	if at.After(latest) || at.Year() < 1000 {
 		return
@@ -253,9 +253,17 @@ func holdFirst(t *testing.T, call func(name string, value any) sql.NullString, l
 	assert.Equal(t, want, got, "first(%s) is %s, not %s", at, got, want)
 }
 
-// caller creates the functions, and returns a function that calls them. Results are text, with
-// times in UTC.
-func caller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, prefix string) func(name string, value any) sql.NullString {
+// caller calls a function with an ID or a time. The result is text, with times in UTC.
+type caller func(name string, value any) sql.NullString
+
+// definer creates the functions of a layout, with a prefix.
+type definer func(t *testing.T, l snowflake.Layout, prefix string) caller
+
+func callerOf(db *sql.DB, e sqltext.Engine) definer {
+	return func(t *testing.T, l snowflake.Layout, prefix string) caller { return newCaller(t, db, e, l, prefix) }
+}
+
+func newCaller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, prefix string) caller {
 	t.Helper()
 	bodies := bodies(t, e, l)
 	if e != sqltext.SQLite {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The programs. If you change the version of kube-apiserver or dynalite, change the files in
+// The programs. If you change the version of kube-apiserver, dynalite or DuckDB, change the files in
 // internal/lab/install that have it, too.
 const (
 	KubeAPIServer = "kube-apiserver-v1.35.4"
@@ -16,6 +16,7 @@ const (
 	NATSServer    = "nats-server-v2.14.5"
 	Kustomize     = "kustomize-v5.7.1"
 	Dynalite      = "dynalite-v4.0.0" // a directory, with dynalite in node_modules
+	DuckDB        = "duckdb-v1.5.6"   // a directory, with @duckdb/node-api in node_modules
 )
 
 // Path returns the path of a program, in the user's cache directory. If the program is not
