@@ -66,7 +66,8 @@ func whois(s line, d door, r record, parts snowflake.Parts, id snowflake.ID) (Ho
 		if !known || parts.Time.Before(begins) {
 			return Holding{}, fmt.Errorf("%w: %d: the record of worker %d was lost", ErrForgotten, id, parts.Worker)
 		}
-		return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased", ErrNeverIssued, id, parts.Worker)
+		return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased; it may be reserved, such as for a column's default (docs/sql.md)",
+			ErrNeverIssued, id, parts.Worker)
 	}
 	if h, ok := issuer(append([]Holding{r.holding()}, r.Ended...), parts); ok {
 		return h, nil

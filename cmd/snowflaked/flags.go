@@ -130,6 +130,7 @@ usage:
   snowflaked whois [--store URL] [--json] ID...
   snowflaked audit [--store URL] [--json] [--database URL --query SQL | FILE...]
   snowflaked watermark [--store URL] [--json]
+  snowflaked sql [--store URL] --generate --worker N [--json]
   snowflaked health [--ready]
   snowflaked version
 `
@@ -204,7 +205,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	}
 	c.store, c.layout = *store, *layout
 	if fs.NArg() > 0 {
-		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, audit, watermark, health "+
+		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, audit, watermark, sql, health "+
 			"or version; --help explains them", fs.Arg(0))
 	}
 	return c, c.check()

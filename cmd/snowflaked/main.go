@@ -7,6 +7,7 @@
 //	snowflaked whois --store redis://db ID...      who issued an ID?
 //	snowflaked audit --store redis://db FILE...    which IDs were issued without a lease?
 //	snowflaked watermark --store redis://db        an ID below every ID issued from now on
+//	snowflaked sql --generate --worker N           a column's default that issues IDs
 //	snowflaked health                              a container's health check
 //	snowflaked version                             which version is this?
 //
@@ -64,7 +65,7 @@ func main() {
 
 // commands are the commands of the program, except serving.
 var commands = map[string]func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error{
-	"init": initialize, "workers": workers, "whois": whois, "audit": auditIDs, "watermark": watermark,
+	"init": initialize, "workers": workers, "whois": whois, "audit": auditIDs, "watermark": watermark, "sql": generateSQL,
 	"health": health, "help": showHelp, "version": showVersion, "--version": showVersion,
 }
 

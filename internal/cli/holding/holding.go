@@ -46,6 +46,9 @@ const AboutRetire = "first retire the worker ID `N`, because the directory of it
 // Unretired is the default of --retire.
 const Unretired = -1
 
+// NeverLent is said of a store without holders.
+const NeverLent = "this store has never lent a worker ID: is it the right store?"
+
 // WriteHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some
 // records cannot be read, it lists the others and returns the error. It first retires the worker ID
 // retire, unless that is Unretired.
@@ -62,11 +65,29 @@ func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, retire int,
 		all := append([]lease.Holder{}, holders...) // in JSON [] if there are none
 		return errors.Join(json.NewEncoder(out).Encode(all), bad)
 	case len(holders) == 0:
-		fmt.Fprintln(out, "this store has never lent a worker ID: is it the right store?")
+		fmt.Fprintln(out, NeverLent)
 	default:
 		table(out, holders)
 	}
 	return bad
+}
+
+// Unleased returns an error if the worker ID is leased or was, or if the leases have another layout.
+// It reports whether the store has ever lent a worker ID.
+func Unleased(ctx context.Context, s lease.Store, l snowflake.Layout, worker int) (lent bool, err error) {
+	holders, err := lease.Holders(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	for _, h := range holders {
+		switch {
+		case h.Layout != l:
+			return true, fmt.Errorf("the leases have the layout %v, and not %v", h.Layout, l)
+		case h.Worker == worker:
+			return true, fmt.Errorf("%v: choose a worker ID that was never leased", h)
+		}
+	}
+	return len(holders) > 0, nil
 }
 
 // table writes a table of holders. All should have one layout. If they do not, it names the layout

@@ -23,12 +23,18 @@ type Generator struct {
 	Fence              string // the name of a follow.Fence that the IDs are under; empty: none
 }
 
-// ahead is how far ahead of the clock an ID may be. If the next ID would be further ahead, a call
-// waits for up to patience.
 const (
-	ahead    = 10 * time.Second
-	patience = time.Second
+	ahead   = 10 * time.Second // the limit of how far an ID is ahead of the clock
+	reserve = time.Second      // the least time from a tick that is opened to the bound on disk
+	longest = time.Second      // the limit of a layout's tick
+
+	// patience is the limit of a wait for the clock. After a crash, the first tick is one above the
+	// bound, which may be reserve above ahead.
+	patience = reserve + longest
 )
+
+// empty is the state of a new sequence, and of one that a crash has emptied: tick -1.
+const empty = -1 << 22
 
 //go:embed generate.sql
 var generate string
@@ -41,7 +47,7 @@ func (g Generator) Script() (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case l.TimeBits > 41 || l.SequenceBits > 20 || l.Unit > patience:
+	case l.TimeBits > 41 || l.SequenceBits > 20 || l.Unit > longest:
 		return "", fmt.Errorf("%v: %w", l, ErrState)
 	case l.Unit%time.Microsecond != 0 && time.Microsecond%l.Unit != 0:
 		return "", fmt.Errorf("unit %v: %w", l.Unit, ErrUnit)
@@ -61,6 +67,7 @@ func (g Generator) Script() (string, error) {
 		grant("USAGE ON SCHEMA " + schema)
 	}
 	sequence := schema + "." + state
+	bound := sequence + "_bound"
 	grant("USAGE ON SEQUENCE " + sequence)
 	grant("EXECUTE ON FUNCTION " + schema + "." + g.Prefix + "open(bigint)")
 	shift := writer{l: l}.shift()
@@ -89,6 +96,7 @@ func (g Generator) Script() (string, error) {
 		hint = "The clock was set back, or the clock of another writer is ahead. Set it right, or wait."
 	}
 	return fill(generate, "{schema}", schema, "{prefix}", g.Prefix, "{sequence}", sequence, "{name}", state,
+		"{bound}", bound, "{empty}", fmt.Sprint(empty), "{full}", fmt.Sprint(ones(int(l.SequenceBits))+1),
 		"{grants}", grants.String(), "{layout}", l.String(),
 		"{worker}", fmt.Sprint(g.Worker), "{about}", g.About(),
 		"{micros}", fmt.Sprintf("(date_part(text 'epoch', clock_timestamp()) * float8 '1000000')::bigint - %d", l.Epoch.Time().UnixMicro()),
@@ -97,6 +105,7 @@ func (g Generator) Script() (string, error) {
 		"{last}", fmt.Sprint(ones(int(l.SequenceBits))), "{lastTick}", fmt.Sprint(ones(int(l.TimeBits))),
 		"{max}", fmt.Sprint(ones(int(l.TimeBits)+22)),
 		"{ahead}", fmt.Sprint(int64(ahead/l.Unit)), "{patience}", fmt.Sprint(int64(patience/l.Unit)),
+		"{reserve}", fmt.Sprint(int64(reserve/l.Unit)),
 		"{allowed}", fmt.Sprint(ahead.Seconds()),
 		"{mark}", mark, "{least}", least, "{above}", above, "{hint}", hint,
 		"{shift}", fmt.Sprint(shift), "{id}", fmt.Sprintf("((state >> 22) << %d) | bigint '%d' | %s", shift, fixed, number),

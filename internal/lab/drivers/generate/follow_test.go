@@ -255,5 +255,5 @@ func TestWhoisNamesTheWorker(t *testing.T) {
 	f := installFollowed(t)
 	_, err := lease.Whois(t.Context(), f.store, f.must(t, 1)[0])
 	require.ErrorIs(t, err, lease.ErrNeverIssued)
-	require.ErrorContains(t, err, "worker 5 was never leased")
+	require.ErrorContains(t, err, "worker 5 was never leased; it may be reserved, such as for a column's default")
 }

@@ -94,7 +94,7 @@ func (f function) state() string {
 	if err != nil {
 		panic(err)
 	}
-	_, after, _ := strings.Cut(script, "IF NOT EXISTS ")
+	_, after, _ := strings.Cut(script, "CREATE UNLOGGED SEQUENCE ")
 	name, _, _ := strings.Cut(after, " ")
 	return name
 }
@@ -128,7 +128,7 @@ func (f function) setClock(t testing.TB) {
 // useClock makes the function open use the clock, after the script has made it anew.
 func (f function) useClock(t testing.TB) {
 	t.Helper()
-	f.exec(t, fmt.Sprintf(`ALTER FUNCTION %[1]s.snowflake_open(bigint) SET search_path = clock_%[1]s, pg_catalog, pg_temp`, f.Schema))
+	f.exec(t, fmt.Sprintf(`ALTER FUNCTION %[1]s.%[2]sopen(bigint) SET search_path = clock_%[1]s, pg_catalog, pg_temp`, f.Schema, f.Prefix))
 }
 
 // ahead sets the clock by an offset to the server's.

@@ -4,7 +4,6 @@ package generate_test
 
 import (
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -52,6 +51,7 @@ func TestPlantedFunctionsAndOperators(t *testing.T) {
 			f := install(t, shared(t), l)
 			if name == "last" { // its time is over
 				f.Layout.Epoch = snowflake.Epoch(time.Now().UnixMilli())
+				f.Worker++ // the state is of the other layout
 			}
 			fence, err := follow.NewFence(follow.PostgreSQL, f.Schema+".fence")
 			require.NoError(t, err)
@@ -104,17 +104,26 @@ func TestOneSchema(t *testing.T) {
 	other.hold(t, ids[2])
 }
 
-// The script corrects the parameters of a sequence that somebody else has made.
+// The script changes no sequence that is there: it refuses one that somebody has altered, or that is
+// of another layout.
 func TestSequenceThatIsThere(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout())
-	last := f.must(t, 1)[0]
-	f.exec(t, `ALTER SEQUENCE `+f.state()+` CACHE 100 CYCLE INCREMENT 7 MAXVALUE 9223372036854775807`)
-	f.run(t)
-	var parameters string
-	require.NoError(t, f.QueryRow(fmt.Sprintf(`SELECT concat_ws(' ', seqincrement, seqmin, seqmax, seqcache, seqcycle) FROM pg_sequence WHERE seqrelid = '%s'::regclass`, f.state())).Scan(&parameters))
-	require.Equal(t, fmt.Sprintf("1 0 %d 1 f", int64(math.MaxInt64)), parameters)
-	require.Greater(t, f.must(t, 1)[0], last)
+	refused := func(f function, says string) {
+		script, err := f.Script()
+		require.NoError(t, err)
+		_, err = f.Exec(script)
+		require.ErrorContains(t, err, says)
+	}
+	other := f
+	other.Layout = snowflake.JSSafeLayout()
+	refused(other, "the state of worker 5 is not of the layout 33/4/15@2026-01-01,1s, but of: 41/10/12@2026-01-01,1ms")
+	f.exec(t, `CREATE SEQUENCE snowflake_worker_7`)
+	other = f
+	other.Worker = 7
+	refused(other, "but of: <NULL>")
+	f.exec(t, `ALTER SEQUENCE `+f.state()+` CACHE 100`)
+	refused(f, "somebody has altered the sequence")
 }
 
 // If the fence has no mark, or the session must not read it, there are no IDs. PostgreSQL 18 says

@@ -1,0 +1,52 @@
+package sqltext
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// FlagSet is a set of flags, as package pflag has it, which this module does not require.
+type FlagSet interface {
+	IntVar(p *int, name string, value int, usage string)
+	StringVar(p *string, name, value, usage string)
+}
+
+// Flags defines the flags of g, except that of the layout.
+func (g *Generator) Flags(fs FlagSet) {
+	fs.IntVar(&g.Worker, "worker", -1, "the worker `ID` of the database, with --generate")
+	fs.IntVar(&g.Datacenter, "datacenter", 0, "the datacenter's `NUMBER`, if the layout has datacenters, with --generate")
+	fs.StringVar(&g.Schema, "schema", "public", "the `NAME` of the schema of the functions, with --generate")
+	fs.StringVar(&g.Prefix, "prefix", "snowflake_", "the `TEXT` with which the functions' names begin")
+	fs.StringVar(&g.Fence, "follow", "", "the `NAME` of the fence, if package follow reads the rows, with --generate")
+}
+
+var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,30}$`)
+
+// CheckNames returns an error if --prefix or --schema is not a name.
+func (g *Generator) CheckNames() error {
+	for flag, value := range map[string]string{"prefix": g.Prefix, "schema": g.Schema} {
+		if !name.MatchString(value) {
+			return fmt.Errorf("--%s %q is not a name: want up to 31 letters, digits and underscores, and no digit first",
+				flag, value)
+		}
+	}
+	return nil
+}
+
+// Generated has the JSON of a generator's script, and of what the leases beside it need.
+type Generated struct {
+	Count int    `json:"count"` // lease.Options.Count
+	First int    `json:"first"` // lease.Options.First
+	SQL   string `json:"sql"`
+}
+
+// Generate returns the script for an engine, which must be PostgreSQL.
+func (g *Generator) Generate(e Engine) (Generated, error) {
+	if e != PostgreSQL {
+		return Generated{}, fmt.Errorf("--generate is for %s: in other databases a default cannot call a function; "+
+			"docs/sql.md says what to do instead", PostgreSQL)
+	}
+	script, err := g.Script()
+	first, count := g.Leases()
+	return Generated{count, first, script}, err
+}
