@@ -33,7 +33,7 @@ func BenchmarkFloor(b *testing.B) {
 
 func benchGenerator(b *testing.B, opts *Options) *Generator {
 	b.Helper()
-	g, err := New(1, opts)
+	g, err := New(1, apart(opts))
 	require.NoError(b, err)
 	b.ReportAllocs()
 	return g

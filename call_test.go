@@ -131,7 +131,7 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			layout := Layout{Epoch: UnixEpoch, Unit: time.Microsecond, TimeBits: 60, SequenceBits: 1}
-			g, err := New(0, &Options{Layout: layout, OnBackward: FailPolicy()})
+			g, err := New(0, &Options{Layout: layout, Clock: SystemClock(), OnBackward: FailPolicy()})
 			require.NoError(t, err)
 			done := make(chan error)
 			g.mu.Lock()

@@ -103,7 +103,7 @@ func TestGeneratorFollowsWallClock(t *testing.T) {
 	var a agreement
 	a.during(func() {
 		var err error
-		g, err = New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Nanosecond, TimeBits: 63}})
+		g, err = New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Nanosecond, TimeBits: 63}, Clock: SystemClock()})
 		require.NoError(t, err)
 	})
 	next := func() time.Time {
@@ -131,7 +131,7 @@ func TestGeneratorFollowsWallClock(t *testing.T) {
 
 // However long a tick is, the hot path looks at the wall clock often enough.
 func TestLongTicksDoNotHideSteps(t *testing.T) {
-	g, err := New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Hour, TimeBits: 40, SequenceBits: 20}})
+	g, err := New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Hour, TimeBits: 40, SequenceBits: 20}, Clock: SystemClock()})
 	require.NoError(t, err)
 	_, err = g.NextID()
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestLongTicksDoNotHideSteps(t *testing.T) {
 
 // After a refusal, no ID may come from the clock's earlier readings.
 func TestStepBackOfTheWallClockStaysRefused(t *testing.T) {
-	g, err := New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Minute, TimeBits: 40, SequenceBits: 10}})
+	g, err := New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Minute, TimeBits: 40, SequenceBits: 10}, Clock: SystemClock()})
 	require.NoError(t, err)
 	shiftWall(t, &g.wall.anchor, time.Hour)
 	justNow(&g.wall)

@@ -58,9 +58,8 @@
 //
 // HAZARD: two generators with one worker ID (and datacenter) issue the same IDs if they run at the
 // same time. Nothing in an ID can reveal it. So never guess a worker ID from a process ID, a MAC
-// address or a random number: assign it, or lease it ([NewLeased]). Make one Generator when the
-// program starts, not one for each call. If [New] makes a second one with the same fields, it logs
-// a warning to slog.Default().
+// address or a random number: assign it, or lease it ([NewLeased]). Within a process, [New] prevents
+// it: unless Options.Clock is set, it returns the Generator that it has made before.
 //
 // HAZARD: a Generator made by [New] does not know what an earlier generator issued. If a process
 // restarts while its clock reads no later than the last tick that the earlier process stamped, IDs
@@ -118,7 +117,11 @@
 // clock stands still, there is only one tick; the example of ClockFunc shows what happens when its
 // IDs are used up. In a [testing/synctest] bubble, all clocks and waits follow the bubble's time,
 // which begins before [DefaultEpoch]: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0,
-// time.UTC). Do not share a Generator between bubbles, or between a bubble and code outside it.
+// time.UTC). Do not share a Generator between bubbles, or between a bubble and code outside it:
+// make it with Options.Clock set to SystemClock(). Without a Clock, all tests of a package that call
+// New with the same fields share the process's Generator, however often they run and also in
+// parallel. It is safe in bubbles, but the order of their times matters: to a bubble whose time is
+// before the last ID, the clock has gone back.
 //
 // To see what a program does when its lease has expired, give NewLeased a Lease of your own whose
 // span has ended: see the example of [Lease].

@@ -39,6 +39,9 @@ var (
 	// ErrInvalidOptions is returned by New and NewLeased if an option is out of range or would have
 	// no effect, and by the methods of a Generator that was not made by them.
 	ErrInvalidOptions = errors.New("snowflake: invalid options")
+	// ErrInUse is returned by New if this process has a Generator that could issue the same IDs, and
+	// that was made with other options.
+	ErrInUse = errors.New("snowflake: worker ID in use")
 	// ErrInvalidRange is returned by Range if from is later than to.
 	ErrInvalidRange = errors.New("snowflake: invalid range")
 	// ErrOverlap is matched by the [*OverlapError] that Follows returns if a new ID can be equal to

@@ -78,7 +78,7 @@ type outcomes map[string]int
 var expected = []string{
 	"ids", "deadline", "canceled", "clock backward", "time exhausted", "before epoch", "lease expired", "bumps",
 	"rewinds", "bumps and rewinds after After", "borrowed", "waits", "asked to extend", "worker replaced",
-	"stopped", "floors", "looks", "built-in clock", "random start",
+	"stopped", "skips", "floors", "looks", "built-in clock", "random start",
 }
 
 func (o outcomes) add(p outcomes) {
@@ -336,6 +336,7 @@ func (b scriptedBumper) Bump(_ context.Context, g Grant, now time.Time) error {
 type modelCall struct {
 	n        int
 	granted  int             // the grants before this one were taken back before it began
+	above    ID              // the Options.After of the last New before it began
 	ctx      context.Context // nil: NextID
 	began    time.Time
 	ids      []ID
@@ -368,6 +369,8 @@ type history struct {
 	open    []*modelCall // the calls that have not returned
 	seen    map[ID]bool
 	max     ID
+	skips   *rand.Rand
+	above   ID   // the Options.After of the last New
 	failed  bool // the last call got no IDs
 	granted int  // the lease has taken back the grants before this one
 	outcomes
@@ -399,6 +402,7 @@ func newHistory(t *testing.T, s int) *history {
 		layout.Unit = min(layout.Unit, ms)
 	}
 	h := &history{t: t, r: r, s: s, seen: map[ID]bool{}, max: -1, lives: 1 + r.IntN(3), outcomes: outcomes{}}
+	h.skips = rand.New(rand.NewPCG(uint64(s), 2))
 	start := noon.Add(time.Duration(r.Int64N(1e9)))
 	if r.IntN(4) == 0 {
 		start = time.Now()
@@ -433,7 +437,7 @@ func newHistory(t *testing.T, s int) *history {
 		h.opts.Datacenter = 1
 	}
 	if r.IntN(3) == 0 {
-		h.opts.After = h.randomAfter(start)
+		h.opts.After = h.randomAfter(start, r)
 	}
 	if r.IntN(3) == 0 {
 		from := start.Add(-randomDuration(r))
@@ -518,13 +522,13 @@ func (h *history) randomPolicy(mixed bool) {
 }
 
 // randomAfter returns an ID of any worker, with a time near start.
-func (h *history) randomAfter(start time.Time) ID {
-	at := start.Add(randomDuration(h.r) * time.Duration(h.r.IntN(3)-1))
+func (h *history) randomAfter(start time.Time, r *rand.Rand) ID {
+	at := start.Add(randomDuration(r) * time.Duration(r.IntN(3)-1))
 	id, err := h.opts.Layout.Encode(Parts{Time: at})
 	if err != nil {
 		return 0
 	}
-	return id + ID(h.r.Int64N(1<<h.opts.Layout.timeShift()))
+	return id + ID(r.Int64N(1<<h.opts.Layout.timeShift()))
 }
 
 // begin makes a generator, the next one after a crash, if the history has one more
@@ -536,7 +540,7 @@ func (h *history) begin() bool {
 	if h.max >= 0 {
 		h.opts.After = h.max
 	}
-	h.asked, h.calls = nil, nil
+	h.asked, h.calls, h.above = nil, nil, h.opts.After
 	opts := h.opts
 	if asked := opts.OnBackward; asked != nil {
 		opts.OnBackward = BackwardFunc(func(b Backward) Action {
@@ -608,6 +612,9 @@ func (h *history) live() {
 			h.skew(5)
 		case kind > 24 && h.lease != nil:
 			h.renew()
+		}
+		if h.s%4 == 1 && h.lease == nil && h.skips.IntN(8) == 0 {
+			h.skip()
 		}
 		for range []int{0, 1, 1, 2, 4, 8}[h.r.IntN(6)] {
 			h.call()
@@ -690,6 +697,22 @@ func (h *history) skew(kind int) {
 	}
 }
 
+// skip does what New does if the process has the generator, and Options.After is set.
+func (h *history) skip() {
+	o := h.opts
+	reading := time.Now()
+	if h.clock != nil {
+		reading = h.clock.Now()
+	}
+	o.After = h.randomAfter(reading, h.skips)
+	err := h.g.continueAfter(&o)
+	if o.After > 0 && h.ref.continueAfter(o.After) {
+		require.NoError(h.t, err)
+		h.above = max(h.above, o.After)
+		h.outcomes["skips"]++
+	}
+}
+
 // renew changes the lease, or asks the generator as a lease does.
 func (h *history) renew() {
 	if h.ref.stopped {
@@ -737,7 +760,7 @@ func (h *history) renew() {
 
 // call begins a call.
 func (h *history) call() {
-	c := &modelCall{n: 1, granted: h.granted, began: time.Now()}
+	c := &modelCall{n: 1, granted: h.granted, above: h.above, began: time.Now()}
 	kind := h.r.IntN(6)
 	if kind == 3 || kind < 3 && h.r.IntN(3) == 0 {
 		c.n = h.r.IntN(40)
@@ -846,7 +869,7 @@ func (h *history) end() {
 
 func (h *history) check(c *modelCall, id ID) {
 	require.Falsef(h.t, h.seen[id], "ID %d is issued twice", id)
-	require.Greater(h.t, id, h.opts.After, "an ID that is not above After")
+	require.Greater(h.t, id, c.above, "an ID that is not above After")
 	h.seen[id] = true
 	h.outcomes["ids"]++
 	h.max = max(h.max, id)

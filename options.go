@@ -13,9 +13,10 @@ type Options struct {
 	Layout Layout
 	// Datacenter is the value of the datacenter bits, if the layout has them.
 	Datacenter int
-	// Clock tells the time. The default is SystemClock or, with a lease, the lease's clock. With a
-	// clock of your own, each ID costs a call of Now, and a saturated generator loses the ticks
-	// through which its callers oversleep.
+	// Clock tells the time. The default is SystemClock or, with a lease, the lease's clock. If Clock
+	// is set, also to SystemClock(), New makes a Generator that nothing else in the process shares.
+	// With a clock of your own, each ID costs a call of Now, and a saturated generator loses the
+	// ticks through which its callers oversleep.
 	Clock Clock
 	// OnBackward chooses what happens when the clock goes back. The default is
 	// WaitPolicy(10*time.Millisecond).
@@ -37,7 +38,8 @@ type Options struct {
 	// After makes all IDs greater than this ID. Set it to SELECT coalesce(max(id), 0) to continue
 	// after the IDs of an earlier process with this worker ID. If it is 0, there is no such limit.
 	// A clock that reads earlier than After counts as having gone back. An After more than a day
-	// ahead of the clock is refused, because it is most likely an ID of another layout. For an
+	// ahead of the clock is refused, because it is most likely an ID of another layout, or the
+	// clock is wrong. For an
 	// After more than two years behind, New logs a warning to slog.Default(), because it may be an
 	// ID of another epoch.
 	After ID
@@ -46,6 +48,26 @@ type Options struct {
 const maxRewindTicks = 1 << 20
 
 var defaultPolicy = WaitPolicy(10 * time.Millisecond)
+
+// complete returns the options with their defaults. It refuses the same as check.
+func (o *Options) complete(worker int, lease Lease) (c Options, err error) {
+	if o != nil {
+		c = *o
+	}
+	if l, ok := lease.(interface{ Layout() Layout }); ok && c.Layout == (Layout{}) {
+		c.Layout = l.Layout()
+	}
+	if l, ok := lease.(interface{ Clock() Clock }); ok && c.Clock == nil {
+		c.Clock = l.Clock()
+	}
+	if c.Layout == (Layout{}) {
+		c.Layout = DefaultLayout()
+	}
+	if c.OnBackward == nil {
+		c.OnBackward = defaultPolicy
+	}
+	return c, c.check(worker, lease)
+}
 
 // check refuses options that are out of range, or that would silently do nothing.
 func (o *Options) check(worker int, lease Lease) error {
@@ -112,7 +134,7 @@ func (o *Options) checkAfter(now instant) error {
 		return nil
 	}
 	return fmt.Errorf("%w: After %d was stamped at %s, more than a day ahead of the clock, which reads %s: "+
-		"it is probably an ID of a layout other than %v",
+		"either the clock is wrong, or it is an ID of a layout other than %v",
 		ErrInvalidOptions, o.After, formatTime(l.time(after)), formatTime(l.time(now)), l)
 }
 

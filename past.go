@@ -14,10 +14,20 @@ func newPast(l Layout, rewindTicks int) *past {
 	return &past{ring: newRing(rewindTicks), seqs: newClockSeqs(l), last: -1}
 }
 
-// resume begins in tick under clock sequence first.
-func (p *past) resume(tick, first int64) {
-	p.ring.top, p.ring.closed = tick, tick-1
-	p.seqs.initial, p.seqs.first = tick, first
+// close lets nothing go back to a tick before this one, nor to this one unless IDs come from it
+// under the current clock sequence. If it was left, nothing goes back to it.
+func (p *past) close(tick int64, wasLeft bool) {
+	closed := tick - 1
+	if wasLeft {
+		closed = tick
+	}
+	p.ring.closed = max(p.ring.closed, closed)
+	p.last = max(p.last, tick)
+	s := &p.seqs
+	s.initial = max(s.initial, tick)
+	for i, last := range s.last {
+		s.last[i] = max(last, tick)
+	}
 }
 
 // bump changes to the clock sequence that choose finds, and returns its value. p.last must be up to

@@ -122,6 +122,35 @@ func newReference(o *Options, worker int, lease *script, read func(time.Time) ti
 	return r
 }
 
+// continueAfter makes later IDs greater than after. It reports false if the clock is outside the
+// layout's time.
+func (r *reference) continueAfter(after ID) bool {
+	if r.outside(r.read(r.now)) != nil {
+		return false
+	}
+	p := r.l.Decode(after)
+	tick := r.tick(p.Time)
+	was, at := r.head, refPlace{r.seq, tick}
+	for r.room(tick) > 0 && r.id(at) <= after {
+		r.used[at]++
+		if tick == r.head {
+			r.last = max(r.last, tick)
+		}
+	}
+	if tick > r.head {
+		r.used[at] += 0 // it counts as stamped
+		r.head, r.last, r.late = tick, max(r.last, tick), false
+	}
+	r.after = max(r.after, tick)
+	r.closed = max(r.closed, tick-1)
+	if tick < was {
+		r.closed = max(r.closed, tick)
+	}
+	r.served = max(r.served, after)
+	r.back = slices.DeleteFunc(r.back, func(run refRun) bool { return run.ids[0] <= after })
+	return true
+}
+
 // tick returns the tick of t.
 func (r *reference) tick(t time.Time) int64 {
 	d := t.Sub(r.l.Epoch.Time())

@@ -314,21 +314,39 @@ func (s *sequence) restart(tick int64, fixed ID, reached int64) {
 	}
 }
 
-// resume continues in the tick of after, with the first ID above after. If that tick has no such ID
-// for this worker, it continues in the next tick.
+// resume begins in the tick of after, under its clock sequence, with the first ID above after.
 func (s *sequence) resume(after ID) {
-	l := s.layout
-	tick, seq := int64(after)>>l.timeShift(), int64(l.Decode(after).ClockSeq)
+	seq := int64(s.layout.Decode(after).ClockSeq)
 	s.setClockSeq(seq)
-	used, first := int64(0), ID(tick<<l.timeShift())|s.fixed
-	if after >= first {
-		used = min(int64((after-first)/s.stride)+1, l.sequences())
-	}
-	s.open(tick, l.sequences()-used)
-	s.reached = tick
 	if s.past != nil {
-		s.past.resume(tick, seq)
+		s.past.seqs.first = seq
 	}
+	s.skipTo(after)
+}
+
+// skipTo makes all IDs to come greater than after, except those that waiting calls have. If after
+// is ahead, the next ID is the first one above it and, if its tick has none left, one of the next
+// tick. It reports whether after is ahead.
+func (s *sequence) skipTo(after ID) (ahead bool) {
+	l := s.layout
+	tick := int64(after) >> l.timeShift()
+	left := l.sequences()
+	if first := ID(tick<<l.timeShift()) | s.fixed; after >= first {
+		left -= min(int64((after-first)/s.stride)+1, left)
+	}
+	left = min(left, s.leftIn(tick))
+	ahead = tick > s.tick || tick == s.tick && left < s.left
+	if s.past != nil {
+		s.past.close(tick, tick < s.tick)
+	}
+	s.close(after)
+	if ahead {
+		s.leave()
+		s.late = s.late && tick == s.tick
+		s.open(tick, left)
+		s.reached = max(s.reached, tick)
+	}
+	return ahead
 }
 
 // setClockSeq makes seq the clock sequence of the IDs to come.

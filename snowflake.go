@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"reflect"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
-	"weak"
 )
 
 // Generator issues IDs. All methods may be called by any number of goroutines. If a Generator is
@@ -67,66 +65,37 @@ type Refused struct {
 	Other         uint64 // another error, such as a lease's
 }
 
-// New returns a Generator for a worker ID. As long as the Generator is in use, no other, in this
-// or any other process, may have the same worker ID, datacenter and layout.
+// New returns the Generator of this process for a worker ID. As long as it is in use, no other
+// process may use the same worker ID, datacenter and layout.
+//
+// If Options.Clock is nil, a process has one such Generator, for good: if New has made it before,
+// it returns the same one, also if the program has dropped it. If Options.After is ahead, it moves
+// the Generator forward; calls that already wait may still return lower IDs. If another option
+// differs, the error matches [ErrInUse]. So it does if the Generator has another layout, and the
+// two divide the same bits, so that some of their IDs are equal. Policies are compared with ==. Two
+// BackwardFuncs cannot be compared, and count as different: set OnBackward to a pointer to one.
+//
+// If Options.Clock is set, to SystemClock(), too, each call returns another Generator, as
+// simulations and tests in [testing/synctest] bubbles need it. HAZARD: two of them repeat each
+// other's IDs if they have the same fields. The same holds for NewLeased, whose lease keeps others
+// from its worker ID: do not pass New a worker ID that a lease may get.
 //
 // If the worker or the datacenter does not fit the layout, the error is a
 // [*FieldRangeError]. Other errors match [ErrInvalidLayout], [ErrInvalidOptions],
-// [ErrInvalidID] for Options.After or, if the clock's reading is outside the layout's time,
-// [ErrBeforeEpoch] or [ErrTimeExhausted].
+// [ErrInvalidID] for Options.After or, if New reads the clock and its reading is outside the
+// layout's time, [ErrBeforeEpoch] or [ErrTimeExhausted].
 //
 // HAZARD: after a restart, IDs repeat if the clock reads no later than the earlier
 // process's last tick: set Options.After.
-//
-// HAZARD: a Generator for each call repeats IDs. If a program makes a second Generator with the
-// same worker ID, datacenter and layout while the first may be in use, New logs a warning to
-// slog.Default(), once for each combination of the three. The first may have been out of use, and
-// just not garbage-collected yet. New does not warn if Options.Clock is a clock of the program's
-// own, or if Options.After is set, since such a Generator continues where an earlier one ended.
 func New(worker int, opts *Options) (*Generator, error) {
-	g, err := newGenerator(worker, nil, opts)
-	if err == nil && g.clock == nil {
-		g.warnOfSecond(opts != nil && opts.After > 0)
+	o, err := opts.complete(worker, nil)
+	if err != nil {
+		return nil, err
 	}
-	return g, err
-}
-
-// made.last holds the last generator that New made under a built-in clock, by what its IDs have in
-// common. Once New has warned, it holds the zero pointer.
-var made = struct {
-	sync.Mutex
-	last map[madeAs]weak.Pointer[Generator]
-}{last: map[madeAs]weak.Pointer[Generator]{}}
-
-type madeAs struct {
-	epoch     Epoch
-	unit      time.Duration
-	timeShift int
-	fixed     ID // the datacenter and the worker; the clock sequence is 0
-}
-
-// warnOfSecond warns if another generator with the fields of g may be in use in this process. If
-// replaces is true, g is known to take its place, and there is no warning.
-func (g *Generator) warnOfSecond(replaces bool) {
-	l := g.seq.layout
-	p := l.Decode(g.seq.fixed)
-	key := madeAs{l.Epoch, l.Unit, l.timeShift(), l.fixed(0, p.Datacenter, p.Worker)}
-	made.Lock()
-	last, known := made.last[key]
-	second, warned := last.Value() != nil, known && last == weak.Pointer[Generator]{}
-	second = second && !replaces
-	switch {
-	case second:
-		made.last[key] = weak.Pointer[Generator]{}
-	case !warned:
-		made.last[key] = weak.Make(g)
+	if o.Clock == nil {
+		return ofProcess(worker, &o)
 	}
-	made.Unlock()
-	if second {
-		slog.Warn("snowflake: this process has made a second generator with the same worker ID: if both are used, IDs repeat",
-			"worker", p.Worker, "datacenter", p.Datacenter, "layout", l.String(),
-			"next", "make one Generator when the program starts, and use it everywhere")
-	}
+	return newGenerator(worker, nil, &o)
 }
 
 // NewLeased returns a Generator that stamps only what l grants. It returns the same errors as New
@@ -141,29 +110,16 @@ func NewLeased(l Lease, opts *Options) (*Generator, error) {
 	if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("%w: the lease is nil", ErrInvalidOptions)
 	}
-	return newGenerator(l.Grant().Worker, l, opts)
-}
-
-func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if l, ok := lease.(interface{ Layout() Layout }); ok && o.Layout == (Layout{}) {
-		o.Layout = l.Layout()
-	}
-	if l, ok := lease.(interface{ Clock() Clock }); ok && o.Clock == nil {
-		o.Clock = l.Clock()
-	}
-	if o.Layout == (Layout{}) {
-		o.Layout = DefaultLayout()
-	}
-	if o.OnBackward == nil {
-		o.OnBackward = defaultPolicy
-	}
-	if err := o.check(worker, lease); err != nil {
+	worker := l.Grant().Worker
+	o, err := opts.complete(worker, l)
+	if err != nil {
 		return nil, err
 	}
+	return newGenerator(worker, l, &o)
+}
+
+// newGenerator makes a Generator of complete options.
+func newGenerator(worker int, lease Lease, o *Options) (*Generator, error) {
 	l := o.Layout
 	g := &Generator{
 		fresh:  never,

@@ -63,9 +63,18 @@ type issuer struct {
 	seen map[ID]bool
 }
 
+// apart returns opts with a clock of its own, so that the generator is not the process's.
+func apart(opts *Options) *Options {
+	o := *opts
+	if o.Clock == nil {
+		o.Clock = SystemClock()
+	}
+	return &o
+}
+
 func newIssuer(t *testing.T, opts *Options) *issuer {
 	t.Helper()
-	g, err := New(1, opts)
+	g, err := New(1, apart(opts))
 	require.NoError(t, err)
 	return &issuer{g, t, map[ID]bool{}}
 }
@@ -162,7 +171,7 @@ func TestNewRefuses(t *testing.T) {
 		{1, Options{After: -1}, ErrInvalidID, "-1 is negative"},
 		{1, Options{Layout: small, After: 1 << 50}, ErrInvalidID, "51 bits"},
 		{1, Options{After: ahead(24 * time.Hour)}, nil, ""},
-		{1, Options{After: ahead(24*time.Hour + ms)}, ErrInvalidOptions, "it is probably an ID of a layout other than 41/10/12@"},
+		{1, Options{After: ahead(24*time.Hour + ms)}, ErrInvalidOptions, "either the clock is wrong, or it is an ID of a layout other than 41/10/12@"},
 		{1, Options{Layout: bits, RandomStart: true}, ErrInvalidOptions, "RandomStart has no effect: the layout has no sequence bits"},
 		{1, Options{OnBackward: ClockSeqPolicy()}, ErrInvalidOptions, "no clock-sequence bits"},
 		{1, Options{OnBackward: ClockSeqPolicy(), Layout: ClockSeqLayout()}, nil, ""},
@@ -222,78 +231,6 @@ func logged(t *testing.T) *bytes.Buffer {
 	slog.SetDefault(slog.New(slog.NewTextHandler(b, nil)))
 	t.Cleanup(func() { slog.SetDefault(was) })
 	return b
-}
-
-// To make a generator for each call is the commonest cause of duplicates.
-func TestSecondGeneratorOfAProcessGetsAWarning(t *testing.T) {
-	log := logged(t)
-	layout := DefaultLayout()
-	layout.Epoch, layout.WorkerBits, layout.DatacenterBits = 1, 8, 2 // of no other test
-	first := mustNew(t, 7, &Options{Layout: layout})
-	mustNew(t, 7, &Options{Layout: layout, Datacenter: 1})
-	mustNew(t, 8, &Options{Layout: layout})
-	for _, change := range []func(*Layout){
-		func(l *Layout) { l.Epoch = 2 }, func(l *Layout) { l.Unit++ }, func(l *Layout) { l.SequenceBits-- },
-	} {
-		other := layout
-		change(&other)
-		mustNew(t, 7, &Options{Layout: other})
-	}
-	require.Empty(t, log.String(), "their IDs are not equal")
-	for range 100 {
-		mustNew(t, 7, &Options{Layout: layout, Clock: SystemClock()})
-	}
-	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	require.Len(t, lines, 1, "for each pair, there is one warning")
-	require.Contains(t, lines[0], "level=WARN")
-	require.Contains(t, lines[0], "worker=7 datacenter=0 layout=41/0/2/8/12@1970-01-01T00:00:00.001Z,1ms")
-	runtime.KeepAlive(first)
-	for range 2 {
-		// A test may want the same IDs again.
-		mustNew(t, 9, &Options{Layout: layout, Clock: newTestClock()})
-		_, err := NewLeased(newTestLease(noon, noon.Add(ms)), &Options{Layout: layout})
-		// A lease of package lease would refuse the second generator.
-		require.NoError(t, err)
-	}
-	require.Len(t, strings.Split(strings.TrimSpace(log.String()), "\n"), 1, "clocks of a test get no warning")
-}
-
-// Two layouts can divide the same bits in two ways.
-func TestSecondGeneratorWithTheSameBitsGetsAWarning(t *testing.T) {
-	log := logged(t)
-	whole, split := DefaultLayout(), DefaultLayout()
-	whole.Epoch, split.Epoch = 6, 6 // of no other test
-	split.DatacenterBits, split.WorkerBits = 5, 5
-	first := mustNew(t, 33, &Options{Layout: whole})
-	mustNew(t, 1, &Options{Layout: split, Datacenter: 1})
-	require.Contains(t, log.String(), "worker=1 datacenter=1")
-	runtime.KeepAlive(first)
-}
-
-func TestGeneratorThatIsGoneGetsNoWarning(t *testing.T) {
-	log := logged(t)
-	layout := DefaultLayout()
-	layout.Epoch = 3 // of no other test
-	for range 3 {
-		mustNew(t, 7, &Options{Layout: layout})
-		runtime.GC()
-	}
-	require.Empty(t, log.String())
-}
-
-// A generator that continues after the last ID of an earlier one takes its place.
-func TestGeneratorThatTakesThePlaceOfAnotherGetsNoWarning(t *testing.T) {
-	log := logged(t)
-	layout := DefaultLayout()
-	layout.Epoch = 5 // of no other test
-	first := mustNew(t, 7, &Options{Layout: layout})
-	last, err := first.NextID()
-	require.NoError(t, err)
-	second := mustNew(t, 7, &Options{Layout: layout, After: last})
-	require.Empty(t, log.String())
-	mustNew(t, 7, &Options{Layout: layout})
-	require.NotEmpty(t, log.String(), "the one that took its place may be in use")
-	runtime.KeepAlive(second)
 }
 
 func mustNew(t *testing.T, worker int, opts *Options) *Generator {
@@ -580,7 +517,7 @@ func TestNoAllocs(t *testing.T) {
 		"own clock": {Layout: ample, Clock: &stopped{now: noon}}, "random start": {Layout: ample, RandomStart: true},
 		"waiting for ticks": {},
 	} {
-		g, err := New(0, opts)
+		g, err := New(0, apart(opts))
 		require.NoError(t, err)
 		for call, f := range map[string]func(){
 			"NextID":        func() { _, _ = g.NextID() },
@@ -597,10 +534,10 @@ func TestNoAllocs(t *testing.T) {
 // The allocator puts 256 bytes at a multiple of 256, so that no other generator
 // shares a cache line with this one.
 func TestGeneratorFillsItsCacheLines(t *testing.T) {
-	var g Generator
+	g, opts := Generator{}, apart(&Options{})
 	assert.EqualValues(t, 256, unsafe.Sizeof(g), "whole lines")
 	assert.LessOrEqual(t, unsafe.Offsetof(g.seq)+unsafe.Offsetof(g.seq.stride)+unsafe.Sizeof(g.seq.stride), uintptr(64), "NextID needs one")
-	assert.EqualValues(t, 1, testing.AllocsPerRun(100, func() { _, _ = New(0, nil) }))
+	assert.EqualValues(t, 1, testing.AllocsPerRun(100, func() { _, _ = New(0, opts) }))
 }
 
 // Many goroutines make all kinds of calls, under clocks that leap.
@@ -631,7 +568,7 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func checkConcurrent(t *testing.T, opts *Options) {
-	g, err := New(3, opts)
+	g, err := New(3, apart(opts))
 	require.NoError(t, err)
 	const goroutines, calls = 16, 100
 	all := make([][]ID, goroutines)

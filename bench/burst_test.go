@@ -67,7 +67,7 @@ func always[T any](next func() T) func(dst []T) error {
 func BenchmarkBurst(b *testing.B) {
 	ourOwn := func(opts *snowflake.Options, fill bool) func(testing.TB) func([]snowflake.ID) error {
 		return func(tb testing.TB) func([]snowflake.ID) error {
-			g := must[*snowflake.Generator](tb)(snowflake.New(1, opts))
+			g := must[*snowflake.Generator](tb)(snowflake.New(1, apart(opts)))
 			if !fill {
 				return each(g.NextID)
 			}
@@ -149,7 +149,7 @@ func fillLayout() snowflake.Layout {
 // openFill makes IDs, size at a time.
 func openFill(size int) func(testing.TB) issue {
 	return func(tb testing.TB) issue {
-		g := must[*snowflake.Generator](tb)(snowflake.New(0, &snowflake.Options{Layout: fillLayout()}))
+		g := must[*snowflake.Generator](tb)(snowflake.New(0, &snowflake.Options{Layout: fillLayout(), Clock: snowflake.SystemClock()}))
 		return inBatches(size, func(dst []snowflake.ID) error { _, err := g.Fill(context.Background(), dst); return err })
 	}
 }

@@ -140,8 +140,20 @@ func must[T any](tb testing.TB) func(v T, err error) T {
 	}
 }
 
+// apart returns opts with a clock of its own, so that each generator is a new one.
+func apart(opts *snowflake.Options) *snowflake.Options {
+	var o snowflake.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Clock == nil {
+		o.Clock = snowflake.SystemClock()
+	}
+	return &o
+}
+
 func openOurs(opts *snowflake.Options) func(testing.TB) issue {
-	return func(tb testing.TB) issue { return issueOurs(must[*snowflake.Generator](tb)(snowflake.New(1, opts))) }
+	return func(tb testing.TB) issue { return issueOurs(must[*snowflake.Generator](tb)(snowflake.New(1, apart(opts)))) }
 }
 
 func issueOurs(g *snowflake.Generator) issue {

@@ -145,7 +145,7 @@ func openLeased(tb testing.TB) issue {
 func openMany(tb testing.TB) issue {
 	generators := make([]*snowflake.Generator, many)
 	for i := range generators {
-		generators[i] = must[*snowflake.Generator](tb)(snowflake.New(1, &snowflake.Options{Layout: ampleLayout()}))
+		generators[i] = must[*snowflake.Generator](tb)(snowflake.New(1, &snowflake.Options{Layout: ampleLayout(), Clock: snowflake.SystemClock()}))
 	}
 	next := 0
 	return func(n int) error {

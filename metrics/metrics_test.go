@@ -167,7 +167,7 @@ func TestRewindsAreCounted(t *testing.T) {
 func TestWaitsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 8, SequenceBits: 1}
-		g, err := snowflake.New(1, &snowflake.Options{Layout: layout})
+		g, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: snowflake.SystemClock()})
 		require.NoError(t, err)
 		issue(t, g, 5)
 		has(t, collector(t, g, nil), map[string]float64{"snowflake_waits_total": 2, "snowflake_wait_seconds_total": 2})
@@ -309,7 +309,7 @@ func acquire(t *testing.T, store lease.Store, o lease.Options) (*lease.Lease, *s
 func TestLabelsTellGeneratorsApart(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"orders", "refunds"} {
-		g, err := snowflake.New(1, nil)
+		g, err := snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()})
 		require.NoError(t, err)
 		labels := prometheus.Labels{"generator": name}
 		require.NoError(t, reg.Register(collector(t, g, &metrics.Options{Labels: labels})))

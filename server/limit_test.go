@@ -130,7 +130,7 @@ func TestStreamOutlivesTimeoutUntilMaxStreamTime(t *testing.T) {
 	for _, protocol := range []string{"gRPC", "gRPC-Web"} {
 		inFakeTime(t, func(t *testing.T) {
 			// The layout has 25,600 IDs in a second.
-			gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()})
+			gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake(), Clock: snowflake.SystemClock()})
 			require.NoError(t, err)
 			_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second, MaxStreamTime: 4 * time.Second})
 			client := protocols(t, inMemory, dial)[protocol]

@@ -354,7 +354,7 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 func TestBusyServerIsReady(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		// The layout has 25,600 IDs in a second.
-		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()})
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake(), Clock: snowflake.SystemClock()})
 		require.NoError(t, err)
 		for range 120 { // each takes a tick of 10 ms, in turn
 			go func() { _, _ = gen.Fill(context.Background(), make([]snowflake.ID, 512)) }()
@@ -406,7 +406,7 @@ func TestServerWhoseLeaseIsAwayIsNotReady(t *testing.T) {
 func TestDeadlineExceeded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		// The layout has 256 IDs in 10 ms, so 100,000 take 4 s.
-		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()})
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake(), Clock: snowflake.SystemClock()})
 		require.NoError(t, err)
 		_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second})
 		begun := time.Now()

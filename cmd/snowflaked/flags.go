@@ -264,7 +264,9 @@ func (c *config) try() error {
 	if c.generator.OnBackward, c.generator.RewindTicks, err = parsePolicy(c.policy); err != nil {
 		return refused("--policy: %w", err)
 	}
-	gen, err := snowflake.New(0, &c.generator)
+	trial := c.generator
+	trial.Clock = snowflake.SystemClock() // so that it is not the process's
+	gen, err := snowflake.New(0, &trial)
 	if r := (*snowflake.FieldRangeError)(nil); errors.As(err, &r) {
 		return refused("--datacenter: %w", err)
 	}

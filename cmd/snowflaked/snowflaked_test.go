@@ -374,7 +374,7 @@ func TestDrainTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := snowflake.DefaultLayout()
 		layout.Epoch = 0 // before the fake time
-		gen, err := snowflake.New(1, &snowflake.Options{Layout: layout})
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: snowflake.SystemClock()})
 		require.NoError(t, err)
 		s, err := server.New(gen, nil)
 		require.NoError(t, err)

@@ -61,7 +61,7 @@ func testTwins(t *testing.T, db *sql.DB, insert func(gen *snowflake.Generator, i
 	var wg sync.WaitGroup
 	collisions := make([]int, 2)
 	for twin := range collisions {
-		gen, err := snowflake.New(1, nil)
+		gen, err := snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()}) // as in a process of its own
 		require.NoError(t, err)
 		wg.Go(func() {
 			for i := range rows {

@@ -337,7 +337,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 
 // realServer returns the URL of a server of IDs.
 func realServer(t testing.TB, o *server.Options) string {
-	gen, err := snowflake.New(1, nil)
+	gen, err := snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()})
 	require.NoError(t, err)
 	s, err := server.New(gen, o)
 	require.NoError(t, err)
@@ -435,7 +435,7 @@ func (a *answers) Do(r *http.Request) (*http.Response, error) {
 func TestClientFollowsItsQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The fake time begins in 2000, before the default epoch.
-		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Redis()})
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Redis(), Clock: snowflake.SystemClock()})
 		require.NoError(t, err)
 		burst := 50
 		s, err := server.New(gen, &server.Options{Tokens: func() []server.Token {

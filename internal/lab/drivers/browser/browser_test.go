@@ -97,7 +97,7 @@ func serve(t *testing.T) string {
 
 func serveLayout(t *testing.T, l snowflake.Layout) string {
 	t.Helper()
-	gen, err := snowflake.New(1, &snowflake.Options{Layout: l})
+	gen, err := snowflake.New(1, &snowflake.Options{Layout: l, Clock: snowflake.SystemClock()})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Handler(l, nil))
