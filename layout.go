@@ -34,7 +34,8 @@ func DefaultLayout() Layout {
 }
 
 // ClockSeqLayout is the default layout with three bits of the worker given to a clock
-// sequence, for [ClockSeqPolicy].
+// sequence, for [ClockSeqPolicy]: it survives seven steps back, each further than the one before,
+// and refuses the eighth.
 func ClockSeqLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 12}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/layouts"
+	"github.com/seed-5394e6b1/snowflake/workerid"
 )
 
 // oldLibrary is a library from which docs/migrate.md describes the change.
@@ -267,4 +269,22 @@ func TestMigrateTextsOfBwmarrin(t *testing.T) {
 		id, err := parseOldBase32(text)
 		assert.Error(t, err, "%q is read as %d", text, id)
 	}
+}
+
+// On the day of the move a program keeps the machine ID that sonyflake chose.
+func TestMigrateSonyflakeMachineID(t *testing.T) {
+	machine, err := workerid.SonyflakeMachineID()
+	v1, err1 := sonyflake1.New(sonyflake1.Settings{})
+	v2, err2 := sonyflake2.New(sonyflake2.Settings{})
+	if err != nil {
+		assert.Error(t, err1)
+		assert.Error(t, err2)
+		return
+	}
+	require.NoError(t, errors.Join(err1, err2))
+	id1, err1 := v1.NextID()
+	id2, err2 := v2.NextID()
+	require.NoError(t, errors.Join(err1, err2))
+	assert.Equal(t, machine, layouts.Sonyflake().Decode(snowflake.ID(id1)).Worker)
+	assert.Equal(t, machine, layouts.SonyflakeV2().Decode(snowflake.ID(id2)).Worker)
 }

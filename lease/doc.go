@@ -113,6 +113,14 @@
 // stamped in the window, the bound from before. The recorded bound may lie after the last
 // stamp under w', and never before it.
 //
+// # A fencing token
+//
+// The IDs of a worker ID rise across its holders. So if a fleet has one worker ID (Options.Count
+// 1), and its holder is the leader, the leader's first ID is a fencing token. Storage that keeps the
+// last token with what it stores, and refuses a lower one, refuses a leader that was paused and
+// replaced: see the example of [Acquire]. If a lost worker ID was replaced, take a new ID. With
+// clock sequences or [snowflake.RewindPolicy], IDs do not rise, and are no tokens.
+//
 // # A store that loses entries
 //
 // If somebody empties a directory, flushes a database, drops a table or deletes a prefix, chains
@@ -270,6 +278,9 @@
 // sequence that begins below a watermark which was read before the loss.
 //
 // # Hazards
+//
+// HAZARD: IDs are unique within one store. Processes with different stores hold the same worker
+// IDs, and issue the same IDs, unless their datacenters differ, or Options.First and Count do.
 //
 // HAZARD: an engine that loses acknowledged writes in a failover, or is restored from a
 // backup, loses bounds. The windows of two holders may then overlap by what was lost, and

@@ -81,6 +81,54 @@ func ExampleReuse() {
 	// Output: orders-0 has the same worker ID again: true
 }
 
+// With one worker ID there is one leader, and the IDs of the next leader are greater. So an ID of a
+// leader is a fencing token: what it writes carries the ID, and the storage refuses a lower one.
+func ExampleAcquire_fencingToken() {
+	dir, remove := temporary()
+	defer remove()
+	ctx := context.Background()
+
+	// lead returns the first ID of a leader, which then ends. A leader that was paused instead would
+	// wake up with this ID.
+	lead := func() (token snowflake.ID, err error) {
+		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 7, Count: 1})
+		if err != nil {
+			return 0, err
+		}
+		defer l.Release(ctx)
+		gen, err := snowflake.NewLeased(l, nil)
+		if err != nil {
+			return 0, err
+		}
+		return gen.NextID()
+	}
+	// In SQL: UPDATE job SET state = $1, token = $2 WHERE id = $3 AND token <= $2
+	stored := snowflake.ID(0)
+	write := func(token snowflake.ID) error {
+		if token < stored {
+			return errors.New("another leader has written since")
+		}
+		stored = token
+		return nil
+	}
+
+	earlier, err := lead()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	later, err := lead()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(write(earlier), write(later))
+	fmt.Println(write(earlier))
+	// Output:
+	// <nil> <nil>
+	// another leader has written since
+}
+
 // From an ID to the process that issued it.
 func ExampleWhois() {
 	dir, remove := temporary()
