@@ -111,6 +111,20 @@
 //	NewLeased, a lease.Store   processes of a fleet share a database, Redis, etcd, ...
 //	New, package workerid      something numbers your processes: a variable, a StatefulSet
 //
+// # In other libraries
+//
+// An ID is an int64 to Go: so it can be a constant and a key of a map, compares with <, prints with
+// %d, and is a BIGINT in a database. It also has the methods with which libraries ask a type for
+// its text, so that JSON, YAML, flags, parameters and logs have a string.
+//
+// HAZARD: some libraries look at the kind of a type before its methods. Then a parameter is always
+// refused (huma), "0117" is read as 117 (go-playground/form), or an ID is rounded (google/jsonapi).
+// For a parameter of such a framework, wrap the ID in a struct, which has its methods:
+//
+//	type ParamID struct{ snowflake.ID }
+//
+// docs/recipes.md has a table of libraries, and docs/rounding.md what rounds an ID.
+//
 // # In tests
 //
 // With a clock that the test sets ([ClockFunc]), the IDs are the same in each run. While such a

@@ -3,7 +3,9 @@ package snowflake
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
+	"reflect"
 	"strconv"
 )
 
@@ -96,6 +98,46 @@ func (id *ID) UnmarshalBinary(b []byte) error { return id.UnmarshalText(b) }
 
 // UnmarshalParam reads a parameter that gin or echo binds, as UnmarshalText does.
 func (id *ID) UnmarshalParam(s string) error { return id.UnmarshalText([]byte(s)) }
+
+// Bind reads a parameter for code that oapi-codegen generated, as UnmarshalText does.
+func (id *ID) Bind(s string) error { return id.UnmarshalText([]byte(s)) }
+
+// MarshalGQL writes id for gqlgen, as a string. If id is negative, it writes null.
+func (id ID) MarshalGQL(w io.Writer) {
+	text := "null"
+	if id >= 0 {
+		text = `"` + id.String() + `"`
+	}
+	_, _ = io.WriteString(w, text)
+}
+
+// UnmarshalGQL reads an argument or a variable of gqlgen: a text that ParseID reads, or an integer.
+// If v is anything else, such as a float64, which may have been rounded, the error matches
+// [ErrInvalidID], and id does not change.
+func (id *ID) UnmarshalGQL(v any) error { return id.fromValue(v) }
+
+// UnmarshalMapstructure reads a value of a configuration, as UnmarshalGQL does. It is used by
+// mapstructure 2.5 and later; without it, mapstructure reads "0117" as an octal number.
+func (id *ID) UnmarshalMapstructure(v any) error { return id.fromValue(v) }
+
+func (id *ID) fromValue(v any) error {
+	if p, ok := v.(*ID); ok && p != nil { // from mapstructure's hook for TextUnmarshalers
+		v = *p
+	}
+	switch r := reflect.ValueOf(v); {
+	case r.Kind() == reflect.String: // a json.Number, too
+		return id.UnmarshalText([]byte(r.String()))
+	case r.CanInt():
+		return id.Scan(r.Int())
+	case r.CanUint():
+		return id.Scan(r.Uint())
+	}
+	return fmt.Errorf("%w: the value has type %T; it must be a text or an integer", ErrInvalidID, v)
+}
+
+// JSONSchemaAlias returns a string, because in JSON an ID is one. It is used by
+// invopop/jsonschema.
+func (ID) JSONSchemaAlias() any { return "" }
 
 // UnmarshalJSON reads a string that ParseID reads, written without escapes, or an integer
 // without sign, fraction or exponent. If the value is null or there is an error, id does

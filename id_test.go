@@ -47,9 +47,14 @@ var decimalReaders = map[string]func(*snowflake.ID, string) error{
 	"UnmarshalText":   func(id *snowflake.ID, s string) error { return id.UnmarshalText([]byte(s)) },
 	"UnmarshalBinary": func(id *snowflake.ID, s string) error { return id.UnmarshalBinary([]byte(s)) },
 	"UnmarshalParam":  (*snowflake.ID).UnmarshalParam, // of gin and echo
-	"UnmarshalJSON":   func(id *snowflake.ID, s string) error { return id.UnmarshalJSON([]byte(`"` + s + `"`)) },
-	"Scan of a text":  func(id *snowflake.ID, s string) error { return id.Scan(s) },
-	"Scan of bytes":   func(id *snowflake.ID, s string) error { return id.Scan([]byte(s)) },
+	"Bind":            (*snowflake.ID).Bind,           // of oapi-codegen
+	"UnmarshalGQL":    func(id *snowflake.ID, s string) error { return id.UnmarshalGQL(s) },
+	"UnmarshalMapstructure": func(id *snowflake.ID, s string) error {
+		return id.UnmarshalMapstructure(json.Number(s))
+	},
+	"UnmarshalJSON":  func(id *snowflake.ID, s string) error { return id.UnmarshalJSON([]byte(`"` + s + `"`)) },
+	"Scan of a text": func(id *snowflake.ID, s string) error { return id.Scan(s) },
+	"Scan of bytes":  func(id *snowflake.ID, s string) error { return id.Scan([]byte(s)) },
 }
 
 // bigDigits are the digits of math/big, in its order.
@@ -146,6 +151,33 @@ func TestWritersMatchTheSlowReference(t *testing.T) {
 			require.Equal(t, id.String(), string(text))
 		}
 	}
+}
+
+// What gqlgen and mapstructure hand over is an integer or a text, not a number that was rounded.
+func TestValuesThatOtherLibrariesDecoded(t *testing.T) {
+	parsed := snowflake.ID(117) // to which mapstructure's hook for TextUnmarshalers points
+	for _, read := range []func(*snowflake.ID, any) error{(*snowflake.ID).UnmarshalGQL, (*snowflake.ID).UnmarshalMapstructure} {
+		for _, v := range []any{117, int64(117), uint8(117), uint64(117), "117", json.Number("117"), snowflake.ID(117), &parsed} {
+			id := snowflake.ID(7)
+			require.NoError(t, read(&id, v))
+			assert.Equal(t, snowflake.ID(117), id, "%T", v)
+		}
+		for _, v := range []any{-1, int64(math.MinInt64), uint64(1 << 63), 117.0, float32(117), "0117", "-5", "1e3", "", " 7",
+			json.Number("1e3"), true, nil, []byte("117"), []string{"117"}, map[string]any{}, struct{}{}, new(int), (*snowflake.ID)(nil)} {
+			id := snowflake.ID(7)
+			assert.ErrorIs(t, read(&id, v), snowflake.ErrInvalidID, "%T %v", v, v)
+			assert.Equal(t, snowflake.ID(7), id, "unchanged")
+		}
+	}
+}
+
+func TestGraphQLAndSchemaHaveAString(t *testing.T) {
+	var b strings.Builder
+	for _, id := range []snowflake.ID{0, math.MaxInt64, -1} {
+		id.MarshalGQL(&b)
+	}
+	assert.Equal(t, `"0""9223372036854775807"null`, b.String(), "a negative number is no ID")
+	assert.Equal(t, "", snowflake.ID(7).JSONSchemaAlias())
 }
 
 // Near misses of the texts of IDs.

@@ -59,6 +59,25 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, run(lease.File(t.TempDir()), issued))
 }
 
+// TestHomeMade holds the layouts that migrate.md writes for others to what their code computes.
+func TestHomeMade(t *testing.T) {
+	nsq := snowflake.Layout{Epoch: 1351441421999, Unit: 1 << 20, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
+	tinode := snowflake.Layout{Epoch: 1414213562373, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
+	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for i := range 5000 {
+		at := at.Add(time.Duration(i) * 123_457 * time.Nanosecond)
+		id := snowflake.ID((at.UnixNano()>>20-1288834974288)<<22 | 7<<12 | 3)
+		p := nsq.Decode(id)
+		assert.Equal(t, []int{7, 3}, []int{p.Worker, p.Sequence})
+		late := at.Sub(p.Time) // at most a unit by nsq's cut, and a millisecond by the epoch's
+		require.True(t, 0 <= late && late < nsq.Unit+time.Millisecond, "%v", late)
+		ahead := int64(at.Sub(nsq.Epoch.Time())/nsq.Unit) - int64(id>>22)
+		require.True(t, ahead == 0 || ahead == 1, "a generator's tick at this time: %d", ahead)
+	}
+	id := snowflake.ID((at.UnixNano()/1_000_000-1414213562373)<<22 | 7<<12 | 3)
+	assert.Equal(t, snowflake.Parts{Time: at, Worker: 7, Sequence: 3}, tinode.Decode(id))
+}
+
 // TestScale runs the block of scale.md.
 func TestScale(t *testing.T) {
 	ctx, store, pod, shard := t.Context(), lease.File(t.TempDir()), "orders-1", 3

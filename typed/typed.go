@@ -32,6 +32,7 @@ import (
 	"bytes"
 	"database/sql/driver"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -136,6 +137,47 @@ func (id *ID[T]) UnmarshalParam(s string) error {
 	*id = v
 	return nil
 }
+
+// Bind reads a parameter for code that oapi-codegen generated, as UnmarshalText does.
+func (id *ID[T]) Bind(s string) error { return id.UnmarshalParam(s) }
+
+// MarshalGQL writes the text of id for gqlgen, as a string. If MarshalText returns an error, it
+// writes null.
+func (id ID[T]) MarshalGQL(w io.Writer) {
+	b, err := id.MarshalText()
+	if err != nil {
+		_, _ = io.WriteString(w, "null")
+		return
+	}
+	_, _ = fmt.Fprintf(w, `"%s"`, b)
+}
+
+// UnmarshalGQL reads an argument or a variable of gqlgen: a text that Parse reads. If v is anything
+// else, the error matches [snowflake.ErrInvalidID], and id does not change.
+func (id *ID[T]) UnmarshalGQL(v any) error { return id.fromValue(v) }
+
+// UnmarshalMapstructure reads a value of a configuration, as UnmarshalGQL does. It is used by
+// mapstructure 2.5 and later, which otherwise reads only numbers.
+func (id *ID[T]) UnmarshalMapstructure(v any) error { return id.fromValue(v) }
+
+func (id *ID[T]) fromValue(v any) error {
+	if p, ok := v.(*ID[T]); ok && p != nil { // from mapstructure's hook for TextUnmarshalers
+		v = *p
+	}
+	switch v := v.(type) {
+	case string:
+		return id.UnmarshalParam(v)
+	case ID[T]:
+		*id = v
+		return nil
+	}
+	var t T
+	return fmt.Errorf("%w: the value has type %T; it must be a text with the prefix %s_", snowflake.ErrInvalidID, v, t.Prefix())
+}
+
+// JSONSchemaAlias returns a string, because in JSON an ID is one. It is used by
+// invopop/jsonschema.
+func (ID[T]) JSONSchemaAlias() any { return "" }
 
 // Scan reads the columns that [snowflake.ID.Scan] reads. They hold the number, not the text. If the
 // column may be NULL, scan into a **ID or a sql.Null[ID].

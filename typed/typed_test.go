@@ -107,7 +107,36 @@ func TestParseIsStrict(t *testing.T) {
 		id = 7
 		assert.Error(t, id.UnmarshalText([]byte(tt.text)))
 		assert.Error(t, id.UnmarshalParam(tt.text))
+		assert.Error(t, id.Bind(tt.text))
+		assert.Error(t, id.UnmarshalGQL(tt.text))
+		assert.Error(t, id.UnmarshalMapstructure(tt.text))
 		assert.Equal(t, orderID(7), id, "unchanged")
+	}
+}
+
+func TestOtherLibrariesSeeTheText(t *testing.T) {
+	var b strings.Builder
+	orderID(sample).MarshalGQL(&b)
+	orderID(-1).MarshalGQL(&b)
+	typed.New[badly](1).MarshalGQL(&b)
+	assert.Equal(t, `"`+text+`"nullnull`, b.String())
+	assert.Equal(t, "", orderID(7).JSONSchemaAlias())
+
+	var bound orderID
+	require.NoError(t, bound.Bind(text))
+	assert.Equal(t, orderID(sample), bound)
+	parsed := orderID(sample)
+	for _, read := range []func(*orderID, any) error{(*orderID).UnmarshalGQL, (*orderID).UnmarshalMapstructure} {
+		for _, v := range []any{text, orderID(sample), &parsed} {
+			id := orderID(7)
+			require.NoError(t, read(&id, v))
+			assert.Equal(t, orderID(sample), id)
+		}
+		for _, v := range []any{117, int64(117), 117.0, json.Number("117"), userID(7), snowflake.ID(7), nil, true, (*orderID)(nil)} {
+			id := orderID(7)
+			assert.ErrorIs(t, read(&id, v), snowflake.ErrInvalidID, "%T has no prefix", v)
+			assert.Equal(t, orderID(7), id, "unchanged")
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"regexp"
 	"testing"
 
 	"github.com/fxamacker/cbor/v2"
@@ -122,6 +123,15 @@ func TestGob(t *testing.T) {
 	assert.Equal(t, event, back)
 	assert.Equal(t, keys, keysBack)
 	require.ErrorIs(t, enc.Encode(snowflake.ID(-1)), snowflake.ErrInvalidID)
+
+	// What was written when the field was an int64.
+	b.Reset()
+	require.NoError(t, gob.NewEncoder(&b).Encode(struct{ ID int64 }{int64(middle)}))
+	old := b.Bytes()
+	assert.Error(t, gob.NewDecoder(bytes.NewReader(old)).Decode(&back))
+	var number struct{ ID int64 }
+	require.NoError(t, gob.NewDecoder(bytes.NewReader(old)).Decode(&number))
+	assert.Equal(t, int64(middle), number.ID)
 }
 
 func TestSlog(t *testing.T) {
@@ -146,12 +156,17 @@ func TestJSONv2(t *testing.T) {
 	runs(t, "TestJSONv2", []string{"GOEXPERIMENT=jsonv2"}, "./jsonv2")
 }
 
-// TestWithTheTagFull runs the tests of gin, ent and bun, whose files have the tag. With gin's own
-// tag nomsgpack its encoding, which is not used here, is left out.
+// TestWithTheTagFull runs the tests of gin, ent, bun and the libraries of kinds_full_test.go, whose
+// files have the tag. With gin's own tag nomsgpack its encoding, which is not used here, is left
+// out.
 func TestWithTheTagFull(t *testing.T) {
-	depth.NeedFull(t, "gin, ent and bun take a minute of processor time to compile")
+	depth.NeedFull(t, "these libraries take minutes of processor time to compile")
 	runs(t, "TestHTTP/gin", nil, "-tags", "full,nomsgpack", "-run", "^Test(HTTP|PostgreSQL)$/(gin|ent|bun)", ".")
+	runs(t, "TestReadersOfOtherLibrariesAreStrict/huma", nil, "-tags", "full,nomsgpack", "-run", full.String(), ".")
 }
+
+// full matches the tests of kinds_test.go and kinds_full_test.go.
+var full = regexp.MustCompile("^Test(Readers|Writers|Others|WhatRounds|Option|Omitted|GraphQL|Validator|Claims)")
 
 // runs runs go test with other settings, and checks that a test was run.
 func runs(t *testing.T, test string, env []string, args ...string) {
