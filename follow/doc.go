@@ -112,7 +112,7 @@
 // After 5 s each reader logs which processes it waits for (on PostgreSQL).
 //
 // HAZARD: a transaction that stays open under a [lease.Lease.Hold] keeps back the rows of all
-// writers. The reader logs who, once the watermark is two windows behind.
+// writers. The reader logs who, once the watermark lags by more than their renewals explain.
 //
 // HAZARD: rows whose IDs lie ahead of the watermark, such as rows imported from another system, are
 // not read until the watermark has passed them. If the next row waits for a minute, the reader logs

@@ -79,7 +79,7 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	m, l := newMemory(), snowflake.DefaultLayout()
 	wait := func() (record, time.Duration) {
-		next, left, err := outwait(m.line(), record{Worker: 1, State: StateLost}, l, sightings{}, thisMoment(), clocks{own: time.Now()})
+		next, left, err := outwait(m.line(), record{Worker: 1, State: StateLost}, l, newSightings(), thisMoment(), clocks{own: time.Now()})
 		require.NoError(t, err)
 		return next, left
 	}
@@ -107,7 +107,7 @@ func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 		}
 		wait := func(r record) (record, time.Duration, error) {
 			begun := time.Now().Add(-r.Waited.For - time.Minute)
-			seen := sightings{lostKey(0): {r.Waited.Name, begun}}
+			seen := &sightings{of: map[string]sighting{lostKey(0): {r.Waited.Name, begun}}}
 			return outwait(m.line(), r, plain, seen, thisMoment(), clocks{own: time.Now()})
 		}
 		_, err := m.Put(t.Context(), markKey(0), "", []byte("token"))
@@ -145,7 +145,7 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 		})
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemory()
-			m.becomes(refuses(ownerPrefix))
+			m.becomes(refuses(errDown, ownerPrefix))
 			_, err := acquire(t, m, fleet, clockAt(0), func(o *Options) { o.Reuse = reuse })
 			if reuse == ReuseKeep {
 				require.ErrorIs(t, err, errDown)
@@ -160,7 +160,7 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 
 // A process that saw a wait begin knows all of it, even if other processes have saved it since.
 func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
-	s, begun := sightings{}, time.Now()
+	s, begun := newSightings(), time.Now()
 	at := func(d time.Duration) moment { return moment{at: begun.Add(d)} }
 	require.Zero(t, s.lasts("key", "name", time.Second, at(0)))
 	require.Equal(t, 4*time.Second, s.lasts("key", "name", 2*time.Second, at(5*time.Second)))

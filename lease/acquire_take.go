@@ -42,6 +42,8 @@ func (s *search) attempt(c candidate) (attempt, error) {
 		Window: l.o.Window,
 		Store:  s.door.Name,
 		Copy:   l.o.LocalCopy != "",
+
+		FloorEvery: l.o.FloorEvery,
 	}
 	w := window{seq: c.seq, from: rules.begin(c.from, begun.own), before: c.from}
 	id.Least, _ = s.line.floor().least(w, false)

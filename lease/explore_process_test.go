@@ -265,7 +265,7 @@ func (r *replay) sees() {
 		}
 	}
 	if w := r.watch; w != nil {
-		p.sees.watch = watch{maps.Clone(w.seen), w.kept}
+		p.sees.watch = watch{w.seen.clone(), w.kept}
 	}
 }
 
@@ -413,10 +413,7 @@ func (r *replay) copies() *Lease {
 		l.give(h)
 		l.bound = r.binding()
 	}
-	l.watch = watch{maps.Clone(p.watch.seen), p.watch.kept}
-	if l.seen == nil {
-		l.seen = sightings{}
-	}
+	l.watch = watch{p.watch.seen.clone(), p.watch.kept}
 	return l
 }
 
@@ -461,7 +458,7 @@ func (r *replay) views() {
 	reader := NewWatermarkReader(asks(r.ask))
 	r.watch = <-reader.slot
 	if p.watch.seen != nil {
-		*r.watch = watch{maps.Clone(p.watch.seen), p.watch.kept}
+		*r.watch = watch{p.watch.seen.clone(), p.watch.kept}
 	}
 	reader.slot <- r.watch
 	m, err := reader.Read(r.ctx)

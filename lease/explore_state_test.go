@@ -287,8 +287,9 @@ func (t *text) lease(l *Lease) {
 func (w *world) sights(t *text, p *process) {
 	is := p.sees.watch
 	t.bool(p.sees.grant == nil && p.shared == w.now)
-	for _, key := range slices.Sorted(maps.Keys(is.seen)) {
-		s := is.seen[key]
+	seen := is.seen.clone().of
+	for _, key := range slices.Sorted(maps.Keys(seen)) {
+		s := seen[key]
 		t.print(key)
 		ticks := int(w.time().Sub(s.since) / tick)
 		switch _, isRecord := workerOf(recordPrefix, key); {

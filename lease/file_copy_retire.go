@@ -25,7 +25,7 @@ func Retire(ctx context.Context, s Store, worker int) error {
 	if worker < 0 {
 		return &RetireError{Holder{Worker: worker}, "nobody has it"}
 	}
-	from, w, version := lineTo(ctx, s), watch{seen: sightings{}}, ""
+	from, w, version := lineTo(ctx, s), watchOf(s), ""
 	for conflicts := 0; ; {
 		asked := from.read().moment
 		r, err := getRecord(from, worker)

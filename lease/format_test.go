@@ -16,7 +16,7 @@ func TestStoredRecordsKeepTheirForm(t *testing.T) {
 		Worker: 7, Saves: 9, Token: "t2", State: StateHeld, Reuse: ReuseKeep, Owner: "b", Host: "h", PID: 12, Layout: both,
 		Bounds: []time.Time{at(10), at(40)}, Floor: at(1), ClockSeq: 1, From: at(20), Store: "s", Marked: true, Copy: true,
 		Ended:  []Holding{{Worker: 7, From: at(2), To: at(10), Token: "t1", Owner: "a", Host: "g", PID: 11}},
-		Chunks: chunks{First: 1, Next: 2}, Forgotten: at(2), Window: 3 * time.Second,
+		Chunks: chunks{First: 1, Next: 2}, Forgotten: at(2), Window: 3 * time.Second, FloorEvery: time.Second,
 		Waited: waited{For: time.Second, Host: "h", Boot: time.Minute, Wall: 5, Name: "n"},
 		Least:  at(21), NoFloor: true, To: at(40), Prior: prior{Least: at(3), To: at(10)}, Renewed: at(37),
 		version: "v",

@@ -126,16 +126,13 @@ func (h *hold) bump(s line, now time.Time) error {
 	}
 	w := window{seq: seq, from: h.rules.begin(begin, now), before: begin}
 	var own record
-	err := errRestored
-	for errors.Is(err, errRestored) {
-		err = h.move(s, func(r record) record {
-			own = r
-			r = r.extend(w, now.Add(h.rules.window))
-			h.lowered = later(h.lowered, r.Least)
-			r.Least, r.To = earlier(r.Least, w.from), later(r.To, h.window.to)
-			return r
-		})
-	}
+	err := h.moveAgain(s, func(r record) record {
+		own = r
+		r = r.extend(w, now.Add(h.rules.window))
+		h.lowered = later(h.lowered, r.Least)
+		r.Least, r.To = earlier(r.Least, w.from), later(r.To, h.window.to)
+		return r
+	})
 	if err == nil {
 		w.above, h.passed, err = above(s, door{}, own, h.published(), h.passed)
 	}
@@ -167,27 +164,27 @@ func (h *hold) release(s line, next time.Time, stopped bool) error {
 	if h.rules.reuse == ReuseOnce {
 		state = StateSpent
 	}
-	err := errRestored
 	// After a loss, next may be an instant under the worker ID that was lost.
-	for errors.Is(err, errRestored) {
-		err = h.move(s, func(r record) record {
-			r = r.release(h.window, next, state, h.rules.layout.Unit)
-			if !stopped {
-				r.Prior = r.Prior.and(prior{r.Least, next})
-			}
-			return r
-		})
-	}
-	return err
+	return h.moveAgain(s, func(r record) record {
+		r = r.release(h.window, next, state, h.rules.layout.Unit)
+		if !stopped {
+			r.Prior = r.Prior.and(prior{r.Least, next})
+		}
+		return r
+	})
 }
 
-// begin returns where a window begins if nothing was stamped at or after from and the clock
-// reads now: at from or, if that is later, at the tick that was open a window ago. The window
-// begins in the past because the generator's clock may read a little earlier.
+// begin returns where a window begins if nothing was stamped at or after from and the clock reads
+// now: at from or, if that is later, at the tick that was open clockLag ago.
 func (r rules) begin(from, now time.Time) time.Time {
-	now = now.Add(-r.window)
+	now = now.Add(-clockLag)
 	if id, err := r.layout.Encode(snowflake.Parts{Time: now}); err == nil {
 		now = r.layout.Decode(id).Time
 	}
 	return later(from, now).UTC()
 }
+
+// clockLag is how far the generator's clock may lag behind a reading of the lease's without a wait
+// for the beginning of the window. It allows for a clock that is slewed and for late wake-ups. The
+// watermark stands there until the first renewal, so it is short.
+const clockLag = 20 * time.Millisecond

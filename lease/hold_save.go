@@ -17,6 +17,16 @@ func (h *hold) move(s line, change func(record) record) error {
 	return err
 }
 
+// moveAgain is move. If the record was lost and is put back, moveAgain makes the change afterwards.
+func (h *hold) moveAgain(s line, change func(record) record) (err error) {
+	for range maxConflicts {
+		if err = h.move(s, change); !errors.Is(err, errRestored) {
+			return err
+		}
+	}
+	return err
+}
+
 func (h *hold) save(s line, change func(record) record) error {
 	if h.doubt != sure {
 		if err := h.look(s); err != nil {
@@ -41,13 +51,18 @@ func (h *hold) save(s line, change func(record) record) error {
 			return err
 		}
 		if try == maxConflicts {
-			return fmt.Errorf("the store refuses to save the record of worker %d, which is what it was: %w", h.own.Worker, err)
+			return refusesToSave(fmt.Sprintf("the record of worker %d", h.own.Worker))
 		}
 	}
 }
 
-// maxConflicts is how many conflicts one save may meet.
+// maxConflicts is how many conflicts one save may meet. The caller then rests.
 const maxConflicts = 8
+
+// refusesToSave returns the error of a save that met maxConflicts conflicts.
+func refusesToSave(what string) error {
+	return fmt.Errorf("the store refuses to save %s, which is what it was: %w", what, ErrConflict)
+}
 
 // maxTried is how many saves without an answer are remembered. If an older one is stored
 // after all, the lease ends.

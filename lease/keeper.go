@@ -33,7 +33,7 @@ func (l *Lease) keep(ctx context.Context) error {
 	every := l.o.Window / 3
 	backoff := every / 32
 	readers := new(readers)
-	for wait := max(0, every-timeSince(l.renewed())); ; {
+	for wait := readers.pace(ctx, l, max(0, every-timeSince(l.renewed()))); ; {
 		if err := nap(ctx, jittered(wait), l.asked); err != nil {
 			return err
 		}

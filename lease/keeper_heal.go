@@ -3,11 +3,14 @@ package lease
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
+	"time"
 )
 
-// heal puts back what the store lost besides the record of this holder, which was put back before:
-// the watermark, the owner's entry and the store's door. Until the door is open, each call counts
+// heal puts back what the store lost besides the record of this holder, which is there: the
+// watermark, the owner's entry and the store's door. Until the door is open, each call counts
 // how long it has been closed, so that newcomers need not wait for all of that time themselves. A
 // closed door of another layout was made by a newcomer with wrong options, and is replaced.
 func (l *Lease) heal(ctx context.Context) error {
@@ -25,7 +28,13 @@ func (l *Lease) heal(ctx context.Context) error {
 	// Until the door is open, nothing is published. So it does no harm if a holder whose clock was
 	// ahead was quicker: its watermark is replaced.
 	if err == nil && (m.lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {
-		_, err = restoreMark(s, m, is.own, most)
+		alone := false
+		if d.Open { // nobody would replace it
+			alone, err = isAhead(s, is.own, most)
+		}
+		if err == nil && !alone {
+			_, err = restoreMark(s, m, is.own, most)
+		}
 	}
 	if err != nil {
 		return err
@@ -49,4 +58,14 @@ func (l *Lease) heal(ctx context.Context) error {
 		_, _, err = l.advanceDoor(s, d, door{Layout: l.o.Layout, Marked: true}, c, false)
 	}
 	return err
+}
+
+// isAhead reports whether there are other holders, and most is after the bounds of all of them.
+// Then the clock behind it is the only one that says so, and may be wrong.
+func isAhead(s line, own record, most time.Time) (bool, error) {
+	records, _, err := allRecords(s)
+	held := slices.DeleteFunc(slices.Collect(maps.Values(records)), func(r record) bool {
+		return r.State != StateHeld || r.Worker == own.Worker
+	})
+	return len(held) > 0 && most.After(latest(held)), err
 }

@@ -129,7 +129,7 @@ func newLease(s Store, o Options) *Lease {
 		slot:     make(chan *hold, 1),
 		holds:    holds{open: map[*time.Time]struct{}{}},
 		standing: standing{news: make(chan struct{}), done: make(chan struct{})},
-		known:    known{watch: watch{seen: sightings{}}, lost: map[int]record{}, last: none},
+		known:    known{watch: watchOf(s), lost: map[int]record{}, last: none},
 		log:      journal{log: o.Logger},
 		running:  running{asked: make(chan struct{}, 1), ended: make(chan struct{})},
 	}

@@ -45,3 +45,7 @@ var bootClock = kernelBoot
 // embedded is how many ended holdings a record keeps itself. In the simulator they are fewer,
 // so that worker IDs which change hands a few times have a longer history too.
 const embedded = 8
+
+// maxStores is how many stores a process remembers, and what it has seen of them. In the simulator
+// all processes are one, and remember nothing for each other.
+const maxStores = 64

@@ -114,8 +114,8 @@ func (r record) start(now time.Time) (seq int, from time.Time) {
 }
 
 // take returns the record with which a new holder takes the worker ID of r from the bound of w on.
-// id has the holder's Token, Owner, Host, PID, Reuse, Window, Store, Copy and Least. The bound is
-// at most a window ahead of the clock, as the wait after a loss of all entries requires. If w
+// id has the holder's Token, Owner, Host, PID, Reuse, Window, FloorEvery, Store, Copy and Least. The
+// bound is at most a window ahead of the clock, as the wait after a loss of all entries requires. If w
 // begins later, renewals move the bound before w begins.
 func (r record) take(w window, id record, c clocks) record {
 	next := r
@@ -123,7 +123,7 @@ func (r record) take(w window, id record, c clocks) record {
 	next.Least, next.NoFloor = id.Least, false
 	next.State, next.Reuse, next.Waited = StateHeld, max(r.Reuse, id.Reuse), waited{}
 	next.Token, next.Owner, next.Host, next.PID, next.Window = id.Token, id.Owner, id.Host, id.PID, id.Window
-	next.Store, next.Copy = id.Store, id.Copy
+	next.FloorEvery, next.Store, next.Copy = id.FloorEvery, id.Store, id.Copy
 	return next.withWindow(w, later(w.before, c.own.Add(id.Window)))
 }
 
@@ -158,9 +158,7 @@ func (r record) release(w window, next time.Time, state State, unit time.Duratio
 	if !next.After(w.from) {
 		next = w.before // nothing was stamped
 	}
-	if r.Least.After(w.begin()) {
-		next = later(next, r.Least) // the watermark may have passed what was not stamped
-	}
+	next = later(next, r.Least) // the watermark may have passed what was not stamped
 	r.State = state
 	// The tick in which the window ends may be stamped as a whole, so next may lie up to a
 	// tick after the bound.
@@ -174,9 +172,10 @@ func (r record) release(w window, next time.Time, state State, unit time.Duratio
 
 // undo returns the record that releases a worker ID which was taken, but never stamped. before is
 // the record from which it was taken, and r the record as it was saved then, or by a renewal since.
+// The watermark may have passed the floor of r.
 func (r record) undo(before record, w window) record {
 	r.State, r.Owner, r.Reuse = StateFree, before.Owner, before.Reuse
-	return r.withBound(w.seq, w.before)
+	return r.withBound(w.seq, earlier(later(w.before, r.Least), r.bound(w.seq)))
 }
 
 // restorable reports whether a holder whose record was lost may put it back. since is how long ago

@@ -309,7 +309,7 @@ func TestEnginesClockAloneTakesNobodyForDead(t *testing.T) {
 		own, engine int
 		dead        bool
 	}{{1, 1, false}, {1, 3600, false}, {3600, 1, false}, {3, 3, false}, {3, 4, true}, {3600, 3600, true}} {
-		w := watch{seen: sightings{}}
+		w := watch{seen: newSightings()}
 		silent := w.silent(r, thisMoment(), clocks{at(test.own), at(test.engine)})
 		assert.Equal(t, !test.dead, r.live(silent), "%+v", test)
 	}

@@ -64,6 +64,9 @@ type record struct {
 	// so it is taken for dead after a whole window without a renewal.
 	Window time.Duration `json:"window"`
 
+	// FloorEvery is the holder's Options.FloorEvery.
+	FloorEvery time.Duration `json:"floorEvery,omitzero"`
+
 	// Waited is how long a record whose State is StateLost is known to have been lost.
 	Waited waited `json:"waited,omitzero"`
 

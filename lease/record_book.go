@@ -116,8 +116,11 @@ func putMark(s line, r record) error {
 		return err
 	}
 	is, err := s.get(markKey(r.Worker))
-	if errors.Is(err, ErrBadRecord) || err == nil && string(is.Value) != r.Token {
-		err = fmt.Errorf("%w: worker %d had an earlier record", ErrWiped, r.Worker)
+	switch {
+	case err == nil && is.Version == "":
+		return fmt.Errorf("the store refuses to save the entry %s, although there is none", markKey(r.Worker))
+	case errors.Is(err, ErrBadRecord) || err == nil && string(is.Value) != r.Token:
+		return fmt.Errorf("%w: worker %d had an earlier record", ErrWiped, r.Worker)
 	}
 	return err
 }

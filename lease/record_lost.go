@@ -29,7 +29,7 @@ func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next do
 // outwait saves how long the record of a worker ID is known to be lost, and returns how much longer
 // the worker ID stays unused. If that is 0, next may be taken.
 func outwait(
-	s line, r record, layout snowflake.Layout, seen sightings, m moment, c clocks,
+	s line, r record, layout snowflake.Layout, seen *sightings, m moment, c clocks,
 ) (next record, left time.Duration, err error) {
 	whole := healing(layout.Unit)
 	if next = r; r.version == "" {

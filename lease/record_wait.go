@@ -3,7 +3,9 @@ package lease
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -74,30 +76,56 @@ func (now reading) beforeEnd(wait time.Duration) time.Duration {
 }
 
 // sightings has, by key, the version of an entry or the name of what was lost, and since when this
-// is known.
-type sightings map[string]sighting
+// is known. All that a process does with a store shares one.
+type sightings struct {
+	mu sync.Mutex
+	of map[string]sighting
+}
 
 type sighting struct {
 	version string
 	since   time.Time
 }
 
+func newSightings() *sightings { return &sightings{of: map[string]sighting{}} }
+
+// clone returns a copy of s, which may be nil.
+func (s *sightings) clone() *sightings {
+	if s == nil {
+		return newSightings()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &sightings{of: maps.Clone(s.of)}
+}
+
+// last returns what is known of an entry.
+func (s *sightings) last(key string) sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[key]
+}
+
 // sees notes that an entry has this version now.
-func (s sightings) sees(key, version string, now time.Time) {
-	if was, ok := s[key]; !ok || was.version != version {
-		s[key] = sighting{version, now}
+func (s *sightings) sees(key, version string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was, ok := s.of[key]; !ok || was.version != version {
+		s.of[key] = sighting{version, now}
 	}
 }
 
 // lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
 // longer it has lasted by what was noted before. So processes that take turns at a wait lose
 // nothing of it.
-func (s sightings) lasts(key, name string, known time.Duration, m moment) (more time.Duration) {
+func (s *sightings) lasts(key, name string, known time.Duration, m moment) (more time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	begun := m.at.Add(-known)
-	if was, ok := s[key]; ok && was.version == name {
+	if was, ok := s.of[key]; ok && was.version == name {
 		more = max(0, begun.Sub(was.since))
 	}
-	s[key] = sighting{name, begun.Add(-more)}
+	s.of[key] = sighting{name, begun.Add(-more)}
 	return more
 }
 
@@ -131,19 +159,22 @@ func getSilence(s line) (of silence, err error) {
 
 // watch is what a process knows of how long records have not changed.
 type watch struct {
-	seen sightings
+	seen *sightings
 	kept silence // as the store had it last
 }
+
+// watchOf returns a watch of s, with what this process has seen of s before.
+func watchOf(s Store) watch { return watch{seen: seenOf(s)} }
 
 // idle returns how long r is known to be unchanged at m.
 func (w *watch) idle(r record, m moment) time.Duration {
 	key, since := recordKey(r.Worker), m.at
-	if was := w.seen[key]; was.version == r.version {
+	if was := w.seen.last(key); was.version == r.version {
 		since = was.since
 	}
 	idle := m.at.Sub(since)
 	if of, ok := w.kept.Of[key]; ok && of.Version == r.version {
-		idle = max(idle, of.Waited.more(m.at.Sub(later(since, w.seen[silenceKey].since)), m).For)
+		idle = max(idle, of.Waited.more(m.at.Sub(later(since, w.seen.last(silenceKey).since)), m).For)
 	}
 	return idle
 }
@@ -194,7 +225,7 @@ func (w *watch) share(s line, records []record, m moment) (err error) {
 		return nil
 	}
 	for key, of := range w.kept.Of { // what others watch, and this process does not
-		if seen := w.seen[key].version; len(next) < maxDead+maxSilences && (seen == "" || seen == of.Version) {
+		if seen := w.seen.last(key).version; len(next) < maxDead+maxSilences && (seen == "" || seen == of.Version) {
 			if _, ok := next[key]; !ok {
 				next[key] = of
 			}

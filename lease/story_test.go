@@ -207,7 +207,9 @@ func (c command) fault() fault {
 	case "repeats":
 		return repeats(int64(c.number(value)))
 	case "refuses":
-		return refuses(strings.Split(value, ",")...)
+		return refuses(errDown, strings.Split(value, ",")...)
+	case "conflicts":
+		return refuses(ErrConflict, strings.Split(value, ",")...)
 	case "late":
 		return late(c.duration(value))
 	case "slow":
@@ -410,7 +412,7 @@ func (s *story) do(c command) {
 		p.clone()
 	case "store":
 		// up|down|hangs|bad|loses answers, slow=DURATION, late=DURATION, refuses=PREFIX,...,
-		// fails=N, repeats=N
+		// conflicts=PREFIX,..., fails=N, repeats=N
 		if s.becomes(); words[0] != "up" {
 			s.becomes(c.fault())
 		}

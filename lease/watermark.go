@@ -14,7 +14,7 @@ import (
 // Mark is a reading of the watermark. It is right whether or not somebody keeps it back.
 type Mark struct {
 	ID     snowflake.ID // each ID that is issued from now on is greater
-	HeldBy *Holder      // who keeps it back by more than two windows; nil: nobody
+	HeldBy *Holder      // who keeps it further back than its renewals explain; nil: nobody
 	Why    string       // why HeldBy keeps it back, for people
 }
 
@@ -25,22 +25,25 @@ type Mark struct {
 // its entries. A process whose record was not renewed for a window no longer keeps the watermark
 // back once its bound has passed; docs/watermark.md shows how the database stops it.
 //
-// A Mark says who keeps the watermark back by more than two windows. A generator with RewindTicks
-// keeps it where it was when its window began. If the error is not nil, the Mark is empty: the
-// error matches [ErrWiped] if the store has no entries, or ErrBadRecord, or is the store's.
-//
 // The watermark lags by a third of a window, or by Options.FloorEvery if that is set; and by the
-// slowest clock and the oldest open Hold. A holder that dies keeps it back for a window. The
-// watermark is never after the latest bound in the store, so it stands still when nobody holds a
-// worker ID.
+// slowest clock and the oldest open Hold. A process that starts or releases its lease does not keep
+// it back; a holder that dies does for a window. The watermark is never after the latest bound in
+// the store, so it stands still when nobody holds a worker ID.
+//
+// HeldBy is set once the watermark lags by more than Options.FloorEvery and 3 s; or, if that is not
+// set or the watermark was not read lately, by more than two thirds of the holder's window, or by
+// a third of it and 3 s if that is more. (It is set once it lags by two windows in any case.) A
+// generator with RewindTicks keeps the watermark where it was when its window began. If the error is
+// not nil, the Mark is empty: the error matches [ErrWiped] if the store has no entries, or
+// ErrBadRecord, ErrConflict if the store refuses to save the watermark, or it is the store's.
 //
 // A call costs two to four reads, two of which list all records, and up to three saves. It may be
-// called by any number of processes. A program that reads the watermark again and again uses a
-// [WatermarkReader], which knows sooner that a holder is dead.
+// called by any number of processes. What a process has seen of a store serves all of its calls with
+// that store; calls with a Store whose type cannot be compared with == share a [WatermarkReader].
 func Watermark(ctx context.Context, s Store) (Mark, error) { return NewWatermarkReader(s).Read(ctx) }
 
 // WatermarkReader reads the watermark again and again, and remembers how long it has seen each
-// record unchanged. Its methods may be called by any number of goroutines.
+// record unchanged, whatever the type of its Store. Its methods may be called by any number of goroutines.
 type WatermarkReader struct {
 	store Store
 	slot  chan *watch // has room for one: whoever takes the watch out owns it
@@ -49,7 +52,8 @@ type WatermarkReader struct {
 // NewWatermarkReader returns a reader of the watermark of s.
 func NewWatermarkReader(s Store) *WatermarkReader {
 	r := &WatermarkReader{s, make(chan *watch, 1)}
-	r.slot <- &watch{seen: sightings{}}
+	w := watchOf(s)
+	r.slot <- &w
 	return r
 }
 
@@ -80,7 +84,7 @@ type viewer struct {
 // open reads the door and the mark. When the first mark has been made, and before anything is
 // proposed, open notes this in the door, so that newcomers can tell if the mark is lost.
 func (v *viewer) open() (err error) {
-	for try := 1; ; try++ {
+	for range maxConflicts {
 		v.door, err = getDoor(v)
 		if bad := errors.Is(err, ErrBadRecord) && v.door.version != ""; err != nil && !bad {
 			return err
@@ -100,10 +104,11 @@ func (v *viewer) open() (err error) {
 			}
 		}
 		v.door.Marked = true
-		if _, err = v.put(doorKey, v.door.version, v.door.encode()); err != nil && (!errors.Is(err, ErrConflict) || try >= maxConflicts) {
+		if _, err = v.put(doorKey, v.door.version, v.door.encode()); err != nil && !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
+	return refusesToSave("its own entry")
 }
 
 // wait counts how long the store and its records are known to be lost, as newcomers do, so that the
@@ -145,6 +150,7 @@ func (v *viewer) wait() error {
 // watermark proposes what the holders allow, looks at them again, and publishes what they allow
 // then, up to what was proposed before.
 func (v *viewer) watermark() (Mark, error) {
+	before := v.mark.Published
 	low, by, err := v.look()
 	if err == nil && low.After(v.mark.Proposed) {
 		if err = v.save(mark{Proposed: low, Published: v.mark.Published}); err == nil {
@@ -152,7 +158,10 @@ func (v *viewer) watermark() (Mark, error) {
 		}
 	}
 	at := v.mark.publish(low)
-	for err == nil && at.After(v.mark.Published) {
+	for try := 1; err == nil && at.After(v.mark.Published); try++ {
+		if try > maxConflicts {
+			return Mark{}, refusesToSave("the watermark")
+		}
 		err = v.save(mark{Proposed: later(v.mark.Proposed, at), Published: at})
 		// A holder may have put back an earlier proposal (Lease.heal).
 		at = earlier(at, v.mark.publish(low))
@@ -163,19 +172,50 @@ func (v *viewer) watermark() (Mark, error) {
 	at, l := v.mark.Published, v.door.Layout
 	id, _ := l.Encode(snowflake.Parts{Time: earlier(at, l.Expires().Add(-1))})
 	m := Mark{ID: max(0, id-1)} // 0 also if at is before the epoch
-	if by != nil && v.now.Sub(at) > 2*by.Window {
+	if by != nil && v.now.Sub(at) > v.explained(*by, before) {
 		h := by.held()
 		m.HeldBy, m.Why = &h, v.why(*by)
 	}
 	return m, nil
 }
 
+// explained returns how far the watermark may lag because r's holder saves its floor only now and
+// then. before is what was published before this reading.
+func (v *viewer) explained(r record, before time.Time) time.Duration {
+	every, slack := r.Window/3, max(lagSlack, r.Window/3)
+	if v.isFollowed(r, before) && r.FloorEvery > 0 {
+		every, slack = r.FloorEvery, lagSlack
+	}
+	return min(every+slack, 2*r.Window) + 2*v.door.Layout.Unit
+}
+
+// lagSlack is what requests, timers and the reader's own wait may add to the watermark's lag.
+const lagSlack = 3 * time.Second
+
+// isFollowed reports whether the watermark is read for so long that r's holder has noticed it: it
+// was read within a window before, and this process did not begin just now to read it again.
+func (v *viewer) isFollowed(r record, before time.Time) bool {
+	if v.now.Sub(before) > r.Window {
+		v.watch.seen.sees(resumedKey, formatTime(before), v.asked.at)
+		return false
+	}
+	return v.asked.at.Sub(v.watch.seen.last(resumedKey).since) > r.Window/2
+}
+
+// resumedKey is the key in sightings for the reading that nobody's was before within a window.
+const resumedKey = "resumed"
+
 // save stores m in place of v.mark. v.mark then is what the store has: m, or the mark of another
 // process that was quicker.
 func (v *viewer) save(m mark) (err error) {
 	m.version = v.mark.version
-	if v.mark, err = m.put(v); err == nil && v.mark.bad {
-		err = fmt.Errorf("%w: the entry %s cannot be read, and the store does not replace it", ErrBadRecord, watermarkKey)
+	for try := 1; err == nil && v.mark.version == m.version; try++ {
+		if try > maxConflicts {
+			return refusesToSave("the watermark")
+		}
+		if v.mark, err = m.put(v); err == nil && v.mark.bad {
+			err = fmt.Errorf("%w: the entry %s cannot be read, and the store does not replace it", ErrBadRecord, watermarkKey)
+		}
 	}
 	return err
 }
@@ -239,6 +279,7 @@ func (v *viewer) dead(r record, c clocks) bool { return !r.live(v.watch.silent(r
 
 // why says why r keeps the watermark back.
 func (v *viewer) why(r record) string {
+	saved := r.ends().Add(-r.Window) // what its clock read when it moved its bound last
 	switch {
 	case r.unreadable != nil:
 		return fmt.Sprintf("what its holder may still stamp is not known, because its record cannot be read: %v", r.unreadable)
@@ -253,6 +294,8 @@ func (v *viewer) why(r record) string {
 			"if its directory is gone for good, retire the worker ID"
 	case v.watch.idle(r, v.asked) > r.Window/2:
 		return "it does not renew, and counts until it is known to be dead and its bound has passed"
+	case saved.Sub(r.Least) > time.Second+2*r.Layout.Unit:
+		return "it has had an open Hold since " + formatTime(r.Least)
 	}
-	return "it has an open Hold, or its clock is behind"
+	return fmt.Sprintf("it saved its floor last when its clock read %s: it renews late, or its clock is behind", formatTime(saved))
 }

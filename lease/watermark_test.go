@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -159,6 +160,9 @@ func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
 				m.becomes()
 				time.Sleep(2 * span)
 				window("the store is back", 3, 4)
+				require.NoError(t, h.Release(t.Context()))
+				h = mustAcquire(t, m, fleet, clockAt(0), floorEvery(span/30), named("b"), change)
+				window("nobody has read since before the start", 2, 4)
 				assert.Less(t, time.Since(begun), time.Minute)
 			})
 		})
@@ -211,7 +215,7 @@ func TestMarkTellsAnEarlierHolderFromThePresent(t *testing.T) {
 		r := record{State: StateHeld, Window: span, Least: now, Prior: prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
 		low, by := lowest([]record{r}, now, now, func(record) bool { return false })
 		require.Equal(t, r.Prior.Least, low)
-		v := viewer{watch: &watch{seen: sightings{}}, asked: thisMoment(), now: now}
+		v := viewer{watch: &watch{seen: newSightings()}, asked: thisMoment(), now: now}
 		assert.Contains(t, v.why(*by), "an earlier one")
 		v.now = r.Prior.To
 		assert.NotContains(t, v.why(*by), "an earlier one")
@@ -271,7 +275,7 @@ func TestWatermarkThatIsNotReadIsAnError(t *testing.T) {
 		_, err = Watermark(t.Context(), m)
 		require.ErrorIs(t, err, errDown)
 		h.next()
-		m.becomes(refuses(watermarkKey))
+		m.becomes(refuses(errDown, watermarkKey))
 		_, err = Watermark(t.Context(), m)
 		require.ErrorIs(t, err, errDown)
 		h.next()
@@ -313,6 +317,76 @@ func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
 		assert.Equal(t, less, is.Published)
 	})
 }
+
+// A store answers each save of some entry with a conflict, although the entry is what it was. Nobody
+// asks without a rest: a reading ends after maxConflicts, and Acquire asks until its time is over.
+func TestConflictsWithoutEndAreFollowedByARest(t *testing.T) {
+	for _, key := range []string{watermarkKey, doorKey, markPrefix, recordPrefix, ownerPrefix, silenceKey} {
+		t.Run(key, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				h := mustAcquire(t, m, both, clockAt(0))
+				if key != doorKey {
+					m.mark(t)
+				}
+				time.Sleep(span)
+				if key == watermarkKey { // a reader ended before it published what it had proposed
+					value, err := json.Marshal(mark{Proposed: time.Now(), Published: time.Now().Add(-span)})
+					require.NoError(t, err)
+					m.stores(key, string(value))
+				}
+				requests := 0
+				m.becomes(refuses(ErrConflict, key), func(ctx context.Context, q *query, next asks) error {
+					requests++
+					return next(ctx, q)
+				})
+				asks := func(most int) {
+					t.Helper()
+					assert.LessOrEqual(t, requests, most)
+					requests = 0
+				}
+				_, err := Watermark(t.Context(), m)
+				if key == watermarkKey || key == doorKey {
+					require.ErrorIs(t, err, ErrConflict)
+				}
+				asks(6 * maxConflicts)
+				err = m.starts(t, "b", 5*span, of(both))
+				if key == markPrefix || key == recordPrefix {
+					require.ErrorContains(t, err, "refuse")
+					require.NotErrorIs(t, err, ErrWiped)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+				asks(3000)
+				h.c.set(-span)
+				_, _ = h.g.NextID() // changes the clock sequence
+				asks(20 * maxConflicts)
+				m.becomes()
+				time.Sleep(2 * span)
+				require.NoError(t, m.starts(t, "c", 2*span, of(both)))
+			})
+		})
+	}
+}
+
+// A store loses the record at each save. Release puts it back, and gives up after maxConflicts.
+func TestRecordThatIsLostAtEachSaveIsNotPutBackWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		requests := 0
+		m.becomes(func(ctx context.Context, q *query, next asks) error {
+			requests++
+			if q.saves() && q.old != "" {
+				m.set(func() { delete(m.entries, q.key) })
+			}
+			return next(ctx, q)
+		})
+		require.Error(t, h.Release(t.Context()))
+		require.LessOrEqual(t, requests, 10*maxConflicts)
+	})
+}
+
+func of(layout snowflake.Layout) func(*Options) { return func(o *Options) { o.Layout = layout } }
 
 // starts lets a newcomer acquire a worker ID and release it. It returns the error if it gets none
 // within a time.
@@ -382,6 +456,62 @@ func TestHolderThatIsAheadHealsAStoreForNobodyElse(t *testing.T) {
 	})
 }
 
+// The watermark alone is lost, or cannot be read. Live holders put it back within two minutes, and a
+// newcomer need not wait: whether they save floors for readers or not, and if one of them has a
+// clock that is ahead.
+func TestLiveHoldersPutAWatermarkBackThatIsLostAlone(t *testing.T) {
+	for _, value := range []string{"", "?", "{}"} {
+		for _, floor := range []time.Duration{0, time.Second} {
+			for _, off := range []time.Duration{0, time.Hour} {
+				t.Run(fmt.Sprintf("%q, FloorEvery %v, a clock ahead by %v", value, floor, off), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						m := newMemory()
+						change := []func(*Options){floorEvery(floor), lasting(30 * time.Second)}
+						mustAcquire(t, m, fleet, clockAt(off), append(change, named("ahead"))...)
+						time.Sleep(time.Second)
+						mustAcquire(t, m, fleet, clockAt(0), change...)
+						time.Sleep(70 * time.Second)
+						mark, err := m.Read(t.Context())
+						require.NoError(t, err)
+						time.Sleep(70 * time.Second)
+						if m.stores(watermarkKey, value); value == "" {
+							m.set(func() { delete(m.entries, watermarkKey) })
+						}
+						time.Sleep(2 * time.Minute)
+						is, err := getMark(m.line())
+						require.NoError(t, err)
+						require.False(t, is.lost())
+						begun := time.Now()
+						b := mustAcquire(t, m, fleet, clockAt(0), append(change, named("b"))...)
+						require.Less(t, time.Since(begun), time.Second)
+						id, err := b.g.NextID()
+						require.NoError(t, err)
+						require.Greater(t, id, mark.ID)
+					})
+				})
+			}
+		}
+	}
+}
+
+// A lease that knows of no watermark asks the store once for each renewal, and now and then whether
+// there is a watermark.
+func TestRenewalIsOneRequestIfNobodyReadsTheWatermark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		requests, was := 0, h.Stats().Renewals
+		m.becomes(func(ctx context.Context, q *query, next asks) error {
+			requests++
+			return next(ctx, q)
+		})
+		time.Sleep(time.Minute - time.Second)
+		require.EqualValues(t, h.Stats().Renewals-was, requests)
+		time.Sleep(24 * time.Hour)
+		require.InDelta(t, h.Stats().Renewals-was, requests, 64)
+	})
+}
+
 // ahead is the line of a reader whose clock is an hour ahead.
 type ahead struct{ wire }
 
@@ -433,6 +563,51 @@ func TestIdleHolderReleasesNothingBelowTheWatermark(t *testing.T) {
 			id, err := next.g.NextID()
 			require.NoError(t, err)
 			require.Greater(t, id, mark.ID)
+		})
+	}
+}
+
+// The watermark has passed the floor of a holder that issued nothing and gave its worker ID back.
+// After the loss of the watermark, no newcomer begins below it.
+func TestUnusedWorkerIDIsGivenBackAboveTheWatermark(t *testing.T) {
+	for name, gives := range map[string]func(t *testing.T, m *memory) (mark Mark){
+		"Release": func(t *testing.T, m *memory) Mark {
+			h := mustAcquire(t, m, fleet, clockAt(0))
+			mark, err := m.Read(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, h.Release(t.Context()))
+			return mark
+		},
+		"an Acquire that fails": func(t *testing.T, m *memory) (mark Mark) {
+			m.becomes(func(ctx context.Context, q *query, next asks) error {
+				if q.do != "put" || !strings.HasPrefix(q.key, markPrefix) {
+					return next(ctx, q)
+				}
+				is, err := m.Read(t.Context()) // the record is saved
+				require.NoError(t, err)
+				mark.ID = max(mark.ID, is.ID)
+				return ErrRefused
+			})
+			_, err := acquire(t, m, fleet, clockAt(0))
+			require.ErrorIs(t, err, ErrRefused)
+			m.becomes()
+			return mark
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				require.NoError(t, Init(t.Context(), m, fleet))
+				mark := gives(t, m)
+				require.NotZero(t, mark.ID)
+				time.Sleep(10 * time.Second)
+				m.stores(watermarkKey, "?")
+				next, err := acquire(t, m, fleet, clockAt(-12*time.Second), named("b"))
+				require.NoError(t, err)
+				id, err := next.g.NextID()
+				require.NoError(t, err)
+				require.Greater(t, id, mark.ID)
+			})
 		})
 	}
 }
@@ -509,6 +684,46 @@ func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 	}
 }
 
+// A process calls Watermark every 10 s, on a store without a clock and a host that does not tell when
+// it was booted. What it saw of a holder that died serves its next calls, whichever way it opens a
+// directory, and its leases.
+func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		dead := mustAcquire(t, m, fleet, clockAt(0), lasting(30*time.Second))
+		mustAcquire(t, m, fleet, clockAt(0), named("lives"), lasting(30*time.Second))
+		time.Sleep(time.Minute)
+		dead.cancel()
+		lag := time.Duration(0)
+		for range 30 {
+			mark, err := Watermark(t.Context(), m)
+			require.NoError(t, err)
+			lag = max(lag, time.Since(fleet.Decode(mark.ID+1).Time))
+			time.Sleep(10 * time.Second)
+		}
+		require.Less(t, lag, 70*time.Second) // two windows and a reader's wait
+		require.Less(t, m.ago(t), 20*time.Second)
+	})
+	dir := t.TempDir()
+	require.Same(t, seenOf(File(dir)), seenOf(File(dir+"/.")))
+	require.NotSame(t, seenOf(File(dir)), seenOf(File(dir+"/x")))
+	m := newMemory()
+	require.Same(t, seenOf(m), NewWatermarkReader(m).slotted().seen)
+	require.Same(t, seenOf(m), newLease(m, Options{}).seen)
+	require.NotSame(t, seenOf(m.asks), seenOf(m.asks), "it cannot be compared")
+	for range maxStores {
+		seenOf(newMemory())
+	}
+	require.Len(t, remembered.stores, maxStores)
+}
+
+// slotted returns the watch of a reader that nobody uses.
+func (r *WatermarkReader) slotted() *watch {
+	w := <-r.slot
+	r.slot <- w
+	return w
+}
+
 // However many holders died, processes that read once each get a watermark that rises. What one of
 // them knows of the dead, the next one goes on with.
 func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
@@ -530,7 +745,7 @@ func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
 		for range 4 * int(span/time.Second) {
 			time.Sleep(time.Second)
 			var err error
-			mark, err = Watermark(t.Context(), m)
+			mark, err = Watermark(t.Context(), m.asks) // a process that has not read before
 			require.NoError(t, err)
 		}
 		require.Less(t, time.Since(fleet.Decode(mark.ID).Time), 2*span, mark.Why)
@@ -538,7 +753,7 @@ func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
 			require.False(t, q.do == "put" && q.key == silenceKey, "who is known to be dead is not saved again")
 			return next(ctx, q)
 		})
-		_, err := Watermark(t.Context(), m)
+		_, err := Watermark(t.Context(), m.asks) // a process that has not read before
 		require.NoError(t, err)
 	})
 }

@@ -538,7 +538,7 @@ func (*WatermarkRequest) Descriptor() ([]byte, []int) {
 type WatermarkResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            int64                  `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`                     // it never falls
-	HeldBy        *Held                  `protobuf:"bytes,2,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"` // unset unless a holder keeps the watermark back by more than two of its windows
+	HeldBy        *Held                  `protobuf:"bytes,2,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"` // unset unless a holder keeps the watermark further back than its renewals explain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
