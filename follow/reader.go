@@ -113,8 +113,8 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 
 // Mark returns the watermark as this process's readers of the fence last read it, or the zero Mark
 // if they have not read it yet. While there are new rows, the time of its ID shows how far the
-// reader is behind. Once that is two windows, the field HeldBy names the holder that keeps the
-// watermark back.
+// reader is behind. If that is more than the renewals of the leases explain, the field HeldBy names
+// the holder that keeps the watermark back (see [lease.Watermark]).
 func (r *Reader) Mark() lease.Mark {
 	return *r.reading.mark.Load()
 }

@@ -73,9 +73,9 @@
 //  4. end: The window ends at the bound in the holder's own last save, which never goes back
 //     (hold.renew, record.extend).
 //  5. back: Bounds do not go back along the chain, except when a worker ID is given back: then the
-//     generator has stopped, and the bound is the end of what it stamped, or its last floor, which
-//     the watermark may have passed (hold.release); or nothing was stamped and the bound is what it
-//     was (record.undo).
+//     generator has stopped, and the bound is the end of what it stamped; or nothing was stamped
+//     and the bound is what it was. It is no earlier than the last floor, which the watermark may
+//     have passed (hold.release, record.undo).
 //
 // So each window begins at the end of the window before it, or later. No clock appears in this
 // proof: clients' clocks only propose bounds, and the engine's clock has no part in it. Who is
@@ -237,8 +237,9 @@
 //     instant after the latest bound in the store (latest). No ID is after this bound, so no row is
 //     missed; and no clock of the engine or of a reader moves it.
 //   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The
-//     floor that is saved is the beginning of the window. Then it looks at the proposed instant,
-//     and begins there or later (above).
+//     floor that is saved is the beginning of the window: the bound or, if that is later, 20 ms
+//     before its clock, because the generator's clock may lag by as much (rules.begin). Then it
+//     looks at the proposed instant, and begins there or later (above).
 //
 // INVARIANT: a holder that renews issues no ID whose time is before a published instant.
 //
@@ -267,8 +268,10 @@
 // is no watermark until a holder or a newcomer has made the store again. A holder whose record was
 // lost puts the watermark back at its floor, because nothing later was proposed while it lived.
 // Until the door is open, it also replaces a watermark that another holder, whose clock is ahead,
-// has put back. If the watermark alone is lost, newcomers begin at the latest bound of all others
-// (above). If a clock that was ahead has left this bound, they begin at the latest floor of a
+// has put back. If the watermark alone is lost, or cannot be read, live holders put it back in the
+// same way: each looks at its entry once a minute, if it knows of one, and leaves it to others if
+// its own clock alone is ahead (readers.pace, isAhead). Until then newcomers begin at the latest
+// bound of all others (above). If a clock that was ahead has left this bound, they begin at the latest floor of a
 // holder or a minute after their own clock, whichever is later (restoreMark): while no holder
 // lives, clocks must not differ by more than that. A holder with a LocalCopy may stamp without the
 // store, so it counts until it is released; if it starts while the store is away, it begins at its

@@ -28,7 +28,8 @@ func (l *Lease) run(ctx context.Context) {
 }
 
 // keep renews the lease until ctx is done or the worker ID is lost: three times in a
-// window, whenever a call asks, and every Options.FloorEvery while somebody reads the watermark.
+// window, whenever a call asks, and every Options.FloorEvery, from the first renewal on, while
+// somebody reads the watermark.
 func (l *Lease) keep(ctx context.Context) error {
 	every := l.o.Window / 3
 	backoff := every / 32

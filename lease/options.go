@@ -95,10 +95,11 @@ type Options struct {
 	Window time.Duration
 
 	// FloorEvery is how often the lease is renewed while somebody reads the [Watermark]: the
-	// watermark lags by as much. Choose how often the reader asks, such as 100 ms. The lease looks
-	// three times in a window whether somebody reads, so the first readings, and readings after a
-	// [Lease.Hold] of more than a window, may lag by a third of a window more. 0: three times in a
-	// window. At least 1 ms and a tick, at most a third of Window.
+	// watermark lags by as much, also while processes start or are replaced. Choose how often the
+	// reader asks, such as 100 ms. The lease looks three times in a window whether somebody reads,
+	// so the first readings, and readings after a [Lease.Hold] of more than a window, may lag by a
+	// third of a window more. 0: three times in a window. At least 1 ms and a tick, at most a third
+	// of Window.
 	FloorEvery time.Duration
 
 	// First and Count are the range of worker IDs: Count worker IDs, beginning with First.
