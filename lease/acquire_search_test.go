@@ -145,7 +145,7 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 		})
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemory()
-			m.becomes(refuses(errDown, ownerPrefix))
+			m.becomes(refuses(ownerPrefix))
 			_, err := acquire(t, m, fleet, clockAt(0), func(o *Options) { o.Reuse = reuse })
 			if reuse == ReuseKeep {
 				require.ErrorIs(t, err, errDown)

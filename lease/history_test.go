@@ -77,7 +77,7 @@ func TestHistoryIsTrimmed(t *testing.T) {
 // If a part of the history cannot be stored, the record is not saved without it.
 func TestHistoryThatIsNotStoredIsAnError(t *testing.T) {
 	m := newMemory()
-	m.becomes(refuses(errDown, historyPrefix))
+	m.becomes(refuses(historyPrefix))
 	for _, c := range []chunks{{0, 1}, {0, 2}} {
 		kept, _, err := spill(m.line(), record{Chunks: c}, []Holding{{Token: "a"}}, time.Time{})
 		require.ErrorIs(t, err, errDown)
@@ -134,7 +134,7 @@ func TestHistoryOfALostRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		ids := stamps(t, m, embedded+1, 0)
-		m.becomes(refuses(errDown, recordPrefix))
+		m.becomes(refuses(recordPrefix))
 		_, err := acquire(t, m, plain, clockAt(0), named("loser"))
 		require.ErrorIs(t, err, errDown)
 		require.Equal(t, chunks{}, m.record(0).Chunks)

@@ -107,10 +107,10 @@ func bad(ctx context.Context, q *query, next asks) error {
 }
 
 // refuses stores no keys with these prefixes.
-func refuses(with error, prefixes ...string) fault {
+func refuses(prefixes ...string) fault {
 	return func(ctx context.Context, q *query, next asks) error {
 		if q.writes() && slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(q.key, prefix) }) {
-			return with
+			return errDown
 		}
 		return next(ctx, q)
 	}

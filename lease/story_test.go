@@ -207,9 +207,9 @@ func (c command) fault() fault {
 	case "repeats":
 		return repeats(int64(c.number(value)))
 	case "refuses":
-		return refuses(errDown, strings.Split(value, ",")...)
+		return refuses(strings.Split(value, ",")...)
 	case "conflicts":
-		return refuses(ErrConflict, strings.Split(value, ",")...)
+		return refusesAll(strings.Split(value, ",")...)
 	case "late":
 		return late(c.duration(value))
 	case "slow":

@@ -275,7 +275,7 @@ func TestWatermarkThatIsNotReadIsAnError(t *testing.T) {
 		_, err = Watermark(t.Context(), m)
 		require.ErrorIs(t, err, errDown)
 		h.next()
-		m.becomes(refuses(errDown, watermarkKey))
+		m.becomes(refuses(watermarkKey))
 		_, err = Watermark(t.Context(), m)
 		require.ErrorIs(t, err, errDown)
 		h.next()
@@ -318,56 +318,6 @@ func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
 	})
 }
 
-// A store answers each save of some entry with a conflict, although the entry is what it was. Nobody
-// asks without a rest: a reading ends after maxConflicts, and Acquire asks until its time is over.
-func TestConflictsWithoutEndAreFollowedByARest(t *testing.T) {
-	for _, key := range []string{watermarkKey, doorKey, markPrefix, recordPrefix, ownerPrefix, silenceKey} {
-		t.Run(key, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				h := mustAcquire(t, m, both, clockAt(0))
-				if key != doorKey {
-					m.mark(t)
-				}
-				time.Sleep(span)
-				if key == watermarkKey { // a reader ended before it published what it had proposed
-					value, err := json.Marshal(mark{Proposed: time.Now(), Published: time.Now().Add(-span)})
-					require.NoError(t, err)
-					m.stores(key, string(value))
-				}
-				requests := 0
-				m.becomes(refuses(ErrConflict, key), func(ctx context.Context, q *query, next asks) error {
-					requests++
-					return next(ctx, q)
-				})
-				asks := func(most int) {
-					t.Helper()
-					assert.LessOrEqual(t, requests, most)
-					requests = 0
-				}
-				_, err := Watermark(t.Context(), m)
-				if key == watermarkKey || key == doorKey {
-					require.ErrorIs(t, err, ErrConflict)
-				}
-				asks(6 * maxConflicts)
-				err = m.starts(t, "b", 5*span, of(both))
-				if key == markPrefix || key == recordPrefix {
-					require.ErrorContains(t, err, "refuse")
-					require.NotErrorIs(t, err, ErrWiped)
-					require.ErrorIs(t, err, context.DeadlineExceeded)
-				}
-				asks(3000)
-				h.c.set(-span)
-				_, _ = h.g.NextID() // changes the clock sequence
-				asks(20 * maxConflicts)
-				m.becomes()
-				time.Sleep(2 * span)
-				require.NoError(t, m.starts(t, "c", 2*span, of(both)))
-			})
-		})
-	}
-}
-
 // A store loses the record at each save. Release puts it back, and gives up after maxConflicts.
 func TestRecordThatIsLostAtEachSaveIsNotPutBackWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -385,8 +335,6 @@ func TestRecordThatIsLostAtEachSaveIsNotPutBackWithoutEnd(t *testing.T) {
 		require.LessOrEqual(t, requests, 10*maxConflicts)
 	})
 }
-
-func of(layout snowflake.Layout) func(*Options) { return func(o *Options) { o.Layout = layout } }
 
 // starts lets a newcomer acquire a worker ID and release it. It returns the error if it gets none
 // within a time.
@@ -688,6 +636,8 @@ func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 // it was booted. What it saw of a holder that died serves its next calls, whichever way it opens a
 // directory, and its leases.
 func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
+	defer func(old int) { maxStores = old }(maxStores)
+	maxStores = 64 // also in the simulator
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		dead := mustAcquire(t, m, fleet, clockAt(0), lasting(30*time.Second))
