@@ -51,6 +51,15 @@
 // (https://jepsen.io/analyses/nats-2.12.1). Set sync_interval: always in the block jetstream. (A
 // server process that is killed loses nothing.)
 //
+// With sync_interval: always, too, a server that loses power may lose a bucket's file meta.inf or
+// meta.sum. nats-server 2.14 then starts without the bucket, or starts with it and lacks it after
+// the next start. To a lease this is a store that was wiped, which heals: no entry and no revision
+// comes again.
+//
+// HAZARD: if a server has lost the files of a bucket's messages and kept the others, it counts
+// revisions from the bucket's first one again. Delete such a bucket (nats kv del snowflake) before
+// the holders reach the server.
+//
 // HAZARD: Jepsen also found that nats-server 2.12.1 loses acknowledged writes if a file is damaged
 // on a minority of the servers, or if servers are removed from the cluster while others are cut
 // off. Before you remove a server, or start a server whose disk was damaged, stop all holders, as
