@@ -1,6 +1,6 @@
 module github.com/seed-5394e6b1/snowflake
 
-go 1.24.0
+go 1.23.0
 
 require github.com/stretchr/testify v1.10.0
 

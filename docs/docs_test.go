@@ -1,3 +1,5 @@
+//go:build go1.25
+
 // Package docs_test holds the pages of this project against its code: each Go program of a page
 // compiles, and each other Go block is code that a test or an example of the tree compiles.
 package docs_test

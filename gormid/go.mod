@@ -1,6 +1,6 @@
 module github.com/seed-5394e6b1/snowflake/gormid
 
-go 1.24.0
+go 1.23.0
 
 replace github.com/seed-5394e6b1/snowflake => ..
 

@@ -2,11 +2,11 @@ package lease
 
 import (
 	"context"
-	crand "crypto/rand"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/randtext"
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 )
@@ -30,7 +30,7 @@ var wallClock = func(context.Context) time.Time { return timeNow().Round(0) }
 var dice = rand.Int64N
 
 // randomText returns 26 random letters and digits, which nobody has had before.
-var randomText = crand.Text
+var randomText = randtext.New
 
 // openVMClock returns the machine's generation, which changes when the machine is cloned, or nil
 // if path is empty and the machine has no device that tells it.

@@ -1,6 +1,6 @@
 module github.com/seed-5394e6b1/snowflake/metrics
 
-go 1.24.0
+go 1.23.0
 
 require (
 	github.com/prometheus/client_golang v1.19.0

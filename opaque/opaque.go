@@ -79,7 +79,7 @@ package opaque
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -164,11 +164,11 @@ func New(key []byte, purpose string, older ...[]byte) (*Codec, error) {
 
 // derive returns AES-256 with a key that HKDF makes of a secret key and an info.
 func derive(key []byte, info string) (cipher.Block, error) {
-	derived, err := hkdf.Key(sha256.New, key, nil, info, KeySize)
-	if err != nil {
-		return nil, fmt.Errorf("opaque: %w", err)
-	}
-	block, err := aes.NewCipher(derived)
+	extract := hmac.New(sha256.New, nil) // RFC 5869, 2.2
+	extract.Write(key)
+	expand := hmac.New(sha256.New, extract.Sum(nil)) // 2.3, of one block
+	expand.Write(append([]byte(info), 1))
+	block, err := aes.NewCipher(expand.Sum(nil))
 	if err != nil {
 		return nil, fmt.Errorf("opaque: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -108,7 +109,7 @@ type Holder struct {
 func Join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*Holder, error) {
 	h := &Holder{Name: o.Owner, Network: To(store)}
 	o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(-time.Duration(h.behind.Load())) })
-	o.OnLoss, o.Logger = lease.Stop, slog.New(slog.DiscardHandler)
+	o.OnLoss, o.Logger = lease.Stop, slog.New(slog.NewTextHandler(io.Discard, nil))
 	o.MaxLeap = 24 * time.Hour // the engine's clock need not be right
 	var err error
 	if h.Lease, err = lease.Acquire(ctx, h.Network, &o); err != nil {

@@ -77,7 +77,6 @@ package dynamolease
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,6 +92,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/seed-5394e6b1/snowflake/internal/idle"
+	"github.com/seed-5394e6b1/snowflake/internal/randtext"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
@@ -287,7 +287,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 	if err := ctx.Err(); err != nil {
 		return driver.Entry{}, err
 	}
-	e := driver.Entry{Key: key, Version: rand.Text(), Value: value}
+	e := driver.Entry{Key: key, Version: randtext.New(), Value: value}
 	in := &dynamodb.PutItemInput{TableName: &s.table, Item: s.primary(key)}
 	in.Item["version"], in.Item["value"] = text(e.Version), text(string(value))
 	if old == "" {

@@ -59,7 +59,6 @@ package etcdlease
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -71,6 +70,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/seed-5394e6b1/snowflake/internal/randtext"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
@@ -175,7 +175,7 @@ const unreadable = "unreadable-"
 func (s *Store) decode(kv *mvccpb.KeyValue) (driver.Entry, error) {
 	e := driver.Entry{Key: strings.TrimPrefix(string(kv.Key), s.prefix)}
 	version, value, ok := bytes.Cut(kv.Value, []byte(" "))
-	if !ok || len(version) != len(rand.Text()) {
+	if !ok || len(version) != randtext.Len {
 		e.Version = fmt.Sprint(unreadable, kv.ModRevision)
 		return e, fmt.Errorf("etcdlease: key %s: %w: the value does not begin with a version", kv.Key, driver.ErrBadRecord)
 	}
@@ -185,7 +185,7 @@ func (s *Store) decode(kv *mvccpb.KeyValue) (driver.Entry, error) {
 
 // Put stores value if the entry's version is still old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
-	e := driver.Entry{Key: key, Version: rand.Text(), Value: value}
+	e := driver.Entry{Key: key, Version: randtext.New(), Value: value}
 	return e, s.change(ctx, key, old, clientv3.OpPut(s.prefix+key, e.Version+" "+string(value)))
 }
 

@@ -1,6 +1,6 @@
 module github.com/seed-5394e6b1/snowflake/lease/k8slease
 
-go 1.24.0
+go 1.23.0
 
 require (
 	github.com/seed-5394e6b1/snowflake v0.1.0

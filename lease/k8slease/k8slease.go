@@ -69,7 +69,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -94,6 +93,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
 
+	"github.com/seed-5394e6b1/snowflake/internal/randtext"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
@@ -377,7 +377,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 		return driver.Entry{}, err
 	}
 	ctx = silent(ctx)
-	e := driver.Entry{Key: key, Version: rand.Text(), Value: value}
+	e := driver.Entry{Key: key, Version: randtext.New(), Value: value}
 	var err error
 	if old == "" {
 		err = s.leases(http.MethodPost).Body(&coordination.Lease{

@@ -98,7 +98,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 				defer cancel()
 				for n := 1; ; n++ {
 					s := &suite{T: t, ctx: ctx, window: cmp.Or(opts.Window, 500*time.Millisecond), counts: n == tries}

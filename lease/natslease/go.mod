@@ -1,6 +1,6 @@
 module github.com/seed-5394e6b1/snowflake/lease/natslease
 
-go 1.24.0
+go 1.23.0
 
 require (
 	github.com/nats-io/nats.go v1.43.0

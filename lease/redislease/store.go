@@ -2,7 +2,6 @@ package redislease
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha1"
 	_ "embed"
 	"errors"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed-5394e6b1/snowflake/internal/randtext"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 )
@@ -192,7 +192,7 @@ func (s *Store) read(ctx context.Context, from, to string) (members []string, no
 
 // Put implements [driver.Store].
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
-	return s.put(ctx, key, old, rand.Text(), value)
+	return s.put(ctx, key, old, randtext.New(), value)
 }
 
 // Delete implements [driver.Store].

@@ -98,7 +98,6 @@ package s3lease
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -114,6 +113,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/seed-5394e6b1/snowflake/internal/idle"
+	"github.com/seed-5394e6b1/snowflake/internal/randtext"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
@@ -211,7 +211,7 @@ func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
 // nonceLen is the length of the random text with which an object begins. An object that has
 // nothing else counts as no entry.
-var nonceLen = len(rand.Text())
+const nonceLen = randtext.Len
 
 // Get returns the entry of key.
 func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
@@ -269,7 +269,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error)
 		for _, o := range page.Contents {
 			key := strings.TrimPrefix(aws.ToString(o.Key), s.prefix)
 			// Versitygw lists names that begin with a dot for a moment. They are no keys.
-			if aws.ToInt64(o.Size) != int64(nonceLen) && !strings.Contains("/"+key, "/.") {
+			if aws.ToInt64(o.Size) != nonceLen && !strings.Contains("/"+key, "/.") {
 				keys = append(keys, key)
 			}
 		}
@@ -302,7 +302,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error)
 // Put stores value if the entry's version is still old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	e := driver.Entry{Key: key, Value: value}
-	body := rand.Text() + " " + string(value)
+	body := randtext.New() + " " + string(value)
 	var err error
 	if e.Version, err = s.put(ctx, key, old, body); old == "" && errors.Is(err, driver.ErrConflict) {
 		is, deleted, readErr := s.get(ctx, key)
@@ -359,7 +359,7 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	case old == "":
 		return fmt.Errorf("s3lease: %s: %w", s.place(key), driver.ErrConflict)
 	case !s.conditionalDelete:
-		_, err := s.put(ctx, key, old, rand.Text())
+		_, err := s.put(ctx, key, old, randtext.New())
 		return err
 	}
 	if err := ctx.Err(); err != nil {

@@ -2,7 +2,6 @@ package sqllease
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/randtext"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
@@ -165,7 +165,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 }
 
 func (s *Store) put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
-	e := driver.Entry{Key: key, Version: rand.Text(), Value: append([]byte{}, value...)}
+	e := driver.Entry{Key: key, Version: randtext.New(), Value: append([]byte{}, value...)}
 	query, args := s.sql.insert, []any{key, e.Version, e.Value}
 	if old != "" {
 		query, args = s.sql.update, append(args, stored(old))

@@ -66,7 +66,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"path"
@@ -77,6 +76,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/seed-5394e6b1/snowflake/internal/randtext"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
@@ -290,7 +290,7 @@ func (s *Store) readOne(ctx context.Context, key string) (znode, error) {
 		return znode{key: key}, nil
 	}
 	nonce, value, ok := bytes.Cut(z.value, []byte(" "))
-	if z.value = value; ok && len(nonce) == len(rand.Text()) {
+	if z.value = value; ok && len(nonce) == randtext.Len {
 		z.nonce = string(nonce)
 	} else if err == nil {
 		z.bad = fmt.Errorf("zklease: %s: %w: its data does not begin with a nonce", at, driver.ErrBadRecord)
@@ -321,7 +321,7 @@ func parse(version string) (nonce string, data int32) {
 
 // Put stores value if the entry's version is still old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
-	at, nonce := s.path(key), rand.Text()
+	at, nonce := s.path(key), randtext.New()
 	begin, data := []any{&zk.CreateRequest{Path: at, Acl: s.acl}}, int32(0)
 	if old != "" {
 		var err error

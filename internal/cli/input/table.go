@@ -43,7 +43,7 @@ func (r *reader) table() error {
 		return err
 	}
 	c := column{reader: r, index: -1}
-	for line := range strings.Lines(string(b)) {
+	for _, line := range strings.SplitAfter(string(b), "\n") {
 		text := strings.Trim(line, "\r\n"+mark)
 		// Excel writes and reads such a line.
 		if s, ok := strings.CutPrefix(text, "sep="); ok && r.Separator == "" && utf8.RuneCountInString(s) == 1 {

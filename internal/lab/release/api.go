@@ -100,7 +100,7 @@ func (t *tree) shared() ([]string, error) {
 		return nil, err
 	}
 	var shared []string
-	for line := range strings.Lines(string(lines)) {
+	for _, line := range strings.Split(strings.TrimSpace(string(lines)), "\n") {
 		imports := strings.Fields(line)
 		module := imports[0]
 		if module == root || !slices.Contains(t.published(), folder(module)) || slices.Contains(imports, "testing") {
@@ -120,7 +120,7 @@ func (t *tree) shared() ([]string, error) {
 // this commit is, or an earlier commit than a release, does not count.
 func (t *tree) lastRelease() (string, error) {
 	tags, err := output(t.dir, nil, "git", "tag", "--list", "v*.*.*", "--no-contains", "HEAD", "--sort=-version:refname")
-	for tag := range strings.FieldsSeq(string(tags)) {
+	for _, tag := range strings.Fields(string(tags)) {
 		if !strings.Contains(tag, "-") {
 			return tag, nil
 		}
