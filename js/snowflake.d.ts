@@ -103,6 +103,8 @@ export declare const layouts: Readonly<{
     cockroachdb: Readonly<Layout>;
     "tidb-tso": Readonly<Layout>;
     "atproto-tid": Readonly<Layout>;
+    "seata-1.4": Readonly<Layout>;
+    pubnub: Readonly<Layout>;
     "unix-nanoseconds": Readonly<Layout>;
     "unix-microseconds": Readonly<Layout>;
     "unix-milliseconds": Readonly<Layout>;

@@ -111,6 +111,8 @@ export const layouts = Object.freeze({
   cockroachdb: preset({ epoch: discordEpoch, unit: millisecond / 100n, timeBits: 48, workerBits: 15, sequenceBits: 0 }),
   "tidb-tso": preset({ timeBits: 45, sequenceBits: 18 }),
   "atproto-tid": preset({ unit: millisecond / 1000n, timeBits: 53, workerBits: 10, sequenceBits: 0 }),
+  "seata-1.4": preset({ epoch: 1588435200000n, workerBits: 10 }),
+  pubnub: preset({ unit: millisecond / 10000n, timeBits: 60, ...timestamp }),
   "unix-nanoseconds": preset({ unit: 1n, timeBits: 63, ...timestamp }),
   "unix-microseconds": preset({ unit: millisecond / 1000n, timeBits: 53, ...timestamp }),
   "unix-milliseconds": preset({ timeBits: 43, ...timestamp }),

@@ -116,7 +116,7 @@ test("every name and every layout has its type", () => {
   for (const name of Object.keys(snowflake)) {
     assert.match(types, new RegExp(`export (declare )?(function|const|class) ${name}\\b`), name);
   }
-  const presets = [...types.matchAll(/^ +"?([\w-]+)"?: Readonly<Layout>;$/gm)].map((m) => m[1]);
+  const presets = [...types.matchAll(/^ +"?([\w.-]+)"?: Readonly<Layout>;$/gm)].map((m) => m[1]);
   assert.deepEqual(presets, Object.keys(snowflake.layouts), "README.md says how to write snowflake.d.ts anew");
 });
 

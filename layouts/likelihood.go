@@ -19,7 +19,7 @@ const (
 	// IDs of a shape with an epoch that is not in the table, relative to IDs of that shape with a
 	// known epoch. commonFixed is for shapes without worker or sequence bits, and with a random
 	// sequence, for which hardly anybody chooses an epoch.
-	commonShape = 0.35
+	commonShape = 0.5
 	commonFixed = 0.05
 )
 
@@ -27,13 +27,14 @@ const (
 	day     = 24 * time.Hour
 	justNow = 10 * time.Minute
 	aged    = 20 * 365 * day // the age of the oldest IDs, as a rule
+	recent  = 6 * 365 * day  // the mean age of the IDs that people ask about
 )
 
 // prior returns the logarithm of how common a layout is, and of how likely the time of its last ID
 // is in its tick.
 func (k *Known) prior(last, now time.Time) float64 {
 	age := now.Sub(last).Seconds()
-	density := 0.6 / aged.Seconds() // most questions are about IDs of any age
+	density := 0.6 / recent.Seconds() * math.Exp(-max(age, 0)/recent.Seconds()) // most questions are about IDs of any age
 	switch {
 	case age < 0:
 		density = 0.01 / day.Seconds()
@@ -193,6 +194,9 @@ const maxBits = 63
 
 // evidence counts IDs, which are sorted.
 func (k *Known) evidence(ids []snowflake.ID, now time.Time) *evidence {
+	if k.NodeFirst {
+		ids = timeFirst(k.Layout, ids)
+	}
 	e := &evidence{Known: k, before: map[fields]issued{}, starts: map[int]int{}}
 	for _, id := range ids {
 		if k.fits(id, now) {
@@ -206,6 +210,18 @@ func (k *Known) evidence(ids []snowflake.ID, now time.Time) *evidence {
 		}
 	}
 	return e
+}
+
+// timeFirst returns IDs that have the worker above the time in the order of the layout's fields,
+// sorted.
+func timeFirst(l snowflake.Layout, ids []snowflake.ID) (sorted []snowflake.ID) {
+	rest := l.TimeBits + l.SequenceBits
+	for _, id := range ids {
+		low := id & (1<<rest - 1)
+		sorted = append(sorted, low>>l.SequenceBits<<(l.WorkerBits+l.SequenceBits)|id>>rest<<l.SequenceBits|low&(1<<l.SequenceBits-1))
+	}
+	slices.Sort(sorted)
+	return sorted
 }
 
 // judge says how well IDs, which are sorted, fit the layout.
@@ -291,7 +307,7 @@ func (e *evidence) add(p snowflake.Parts) {
 	e.maxSequence = max(e.maxSequence, p.Sequence)
 	switch {
 	case last.runs == 0 || !last.Time.Equal(p.Time):
-		e.log += e.time(p.Time) + e.generator(g, last.runs) + e.start(p.Sequence)
+		e.log += e.time(p.Time) + e.generator(g, p, last.runs) + e.start(p.Sequence)
 		e.runs++
 		last.runs++
 	case p.Sequence != last.Sequence+1:
@@ -333,7 +349,7 @@ func divisor(a, b time.Duration) time.Duration {
 // generator returns the logarithm of the probability that a run is of its generator, which has had
 // some runs: as often as before, and once of a new generator. The probability of a new generator's
 // numbers is in e.newFields.
-func (e *evidence) generator(g fields, runs int) float64 {
+func (e *evidence) generator(g fields, p snowflake.Parts, runs int) float64 {
 	if e.use.largeFleet { // each run may be of any generator
 		return -float64(e.division().node) * math.Ln2
 	}
@@ -343,8 +359,12 @@ func (e *evidence) generator(g fields, runs int) float64 {
 			ofSmall = 0.1
 		}
 		l := e.Layout
-		e.newFields += math.Log(mixed(g.clockSeq, l.ClockSeqBits, 0.9)) + // few clocks step back
-			math.Log(mixed(g.datacenter, l.DatacenterBits, 0.5)) + math.Log(mixed(g.worker, l.WorkerBits, ofSmall))
+		likely := mixed(g.clockSeq, l.ClockSeqBits, 0.9) * // few clocks step back
+			mixed(g.datacenter, l.DatacenterBits, 0.5) * mixed(g.worker, l.WorkerBits, ofSmall)
+		if e.usual != nil {
+			likely = (1-e.usually)*likely + e.usually*e.usual(p, likely)
+		}
+		e.newFields += math.Log(likely)
 	}
 	return math.Log(float64(max(runs, 1)) / float64(e.runs+1))
 }

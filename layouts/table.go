@@ -19,6 +19,10 @@ type Known struct {
 	// Form is how IDs of this layout are written, if they are hardly ever written in decimal.
 	Form string
 
+	// NodeFirst is true if an ID has the worker above the time, as no [snowflake.Layout] has it. Then
+	// Layout has the fields in another order, and does not decode the ID. All has no such layout.
+	NodeFirst bool
+
 	// hosts are the sites whose URLs, and the namespaces whose URNs, contain IDs of this layout.
 	hosts []string
 
@@ -36,6 +40,12 @@ type Known struct {
 	// anyWorker is true if a worker's number is part of its address, so that small numbers are
 	// no likelier than others.
 	anyWorker bool
+
+	// usual returns how likely the datacenter and the worker of an ID are in the system that the
+	// layout is named after, if that is known. Otherwise is how likely they are in any layout.
+	// usually is the share of the system's IDs among all of the layout.
+	usual   func(p snowflake.Parts, otherwise float64) float64
+	usually float64
 
 	// use is how generators use the layout by default, and uses are other ways to use it.
 	use  use
@@ -67,7 +77,8 @@ var table = []Known{
 		Source: "snowflake.DefaultLayout", uses: []use{randomStart, largeFleet}, common: 5},
 	{Name: "twitter", Also: []string{"hutool", "mybatis-plus"}, Layout: Twitter(),
 		About:  "Twitter's snowflake (Scala), with 5 bits of datacenter; hutool and mybatis-plus (Java)",
-		Source: "twitter-archive/snowflake: IdWorker.scala", hosts: []string{"twitter.com", "x.com"}, common: 50},
+		Source: "twitter-archive/snowflake: IdWorker.scala", hosts: []string{"twitter.com", "x.com"},
+		usual: ofTwitter, usually: 0.8, common: 50},
 	{Name: "bwmarrin", Also: []string{"leaf"}, Layout: Bwmarrin(),
 		About:  "the default of bwmarrin/snowflake (Go), and of Meituan's Leaf (Java)",
 		Source: "bwmarrin/snowflake: snowflake.go; Meituan-Dianping/Leaf: SnowflakeIDGenImpl.java", common: 12},
@@ -92,7 +103,8 @@ var table = []Known{
 		Source: "sony/sonyflake: v2/sonyflake.go", anyWorker: true, common: 2},
 	{Name: "discord", Also: []string{"disgo"}, Layout: Discord(), About: "Discord's IDs, and disgo's for bots (Go)",
 		Source: "Discord's API reference; disgoorg/snowflake: snowflake.go",
-		hosts:  []string{"discord.com", "discordapp.com", "discordapp.net"}, countsOn: true, common: 40},
+		hosts:  []string{"discord.com", "discordapp.com", "discordapp.net"}, countsOn: true,
+		usual: ofDiscord, usually: 0.9, common: 40},
 	{Name: "tiktok", Also: []string{"douyin"}, Layout: workerLast(millisIn(time.Second, 31, 14, 18, snowflake.UnixEpoch)),
 		About:  "TikTok's: seconds, and below them 10 bits of milliseconds, a counter of 8 bits, and 14 bits of the place",
 		Source: "dfir unfurl's parser of TikTok's IDs", hosts: []string{"tiktok.com", "douyin.com"},
@@ -120,7 +132,7 @@ var table = []Known{
 	{Name: "yitter", Layout: Yitter(), About: "the default of yitter/idgenerator in Go, Java and other languages",
 		Source: "yitter/idgenerator: Go/source/idgen/IdGeneratorOptions.go", common: 1},
 	{Name: "yitter-csharp", Layout: millis(51, 6, 6, 1582165202020), About: "the default of yitter/idgenerator in C#",
-		Source: "yitter/idgenerator: C#, IdGeneratorOptions.cs", common: 1},
+		Source: "yitter/idgenerator: C#, IdGeneratorOptions.cs", common: 0.7},
 	{Name: "cosid", Layout: CosID(), About: "CosId's MillisecondSnowflakeId (Java)",
 		Source: "Ahoo-Wang/CosId: CosId.java, MillisecondSnowflakeId.java", common: 0.5},
 	{Name: "cosid-second", Layout: CosIDSecond(), About: "CosId's SecondSnowflakeId (Java)",
@@ -145,7 +157,7 @@ var table = []Known{
 	{Name: "snowid", Layout: millis(41, 10, 12, 1704067200000), About: "the default of snowid (Rust)",
 		Source: "crates.io: snowid", common: 0.5},
 	{Name: "tsid", Also: []string{"hypersistence-tsid"}, Layout: TSID(), About: "TSIDs, of tsid-creator and hypersistence-tsid (Java)",
-		Source: "vladmihalcea/hypersistence-tsid: TSID.java", random: true, common: 1.5},
+		Source: "vladmihalcea/hypersistence-tsid: TSID.java", random: true, common: 10},
 	{Name: "cockroachdb", Layout: CockroachDB(), About: "CockroachDB's unique_rowid()",
 		Source: "cockroachdb/cockroach: pkg/sql/sem/builtins", common: 4},
 	{Name: "tidb-tso", Layout: TiDB(), About: "TiDB's and TiKV's timestamps (TSO)",
@@ -154,12 +166,59 @@ var table = []Known{
 		About:  "Bluesky's TIDs, whose low 10 bits are random",
 		Source: "the AT Protocol's specification of TIDs", hosts: []string{"bsky.app", "at://"},
 		since: year(2022), random: true, common: 0.1},
+	{Name: "seata-1.4", Layout: seata, Form: xid,
+		About:  "Seata's (Java), up to version 1.4",
+		Source: "seata/seata: IdWorker.java of version 1.4", anyWorker: true, common: 0.5},
+	{Name: "pubnub", Layout: timestamps(100*time.Nanosecond, 60),
+		About:  "PubNub's timetokens: a Unix time in units of 100 ns",
+		Source: "PubNub's documentation, timetokens", since: year(2010), common: 1},
 	{Name: "unix-nanoseconds", Layout: timestamps(time.Nanosecond, 63),
 		About: "a Unix time in nanoseconds, such as Go's UnixNano: no ID", Source: "POSIX", since: year(2005), common: 2},
 	{Name: "unix-microseconds", Layout: timestamps(time.Microsecond, 53),
 		About: "a Unix time in microseconds: no ID", Source: "POSIX", since: year(2005), common: 2},
 	{Name: "unix-milliseconds", Layout: timestamps(time.Millisecond, 43),
 		About: "a Unix time in milliseconds, such as JavaScript's Date.now: no ID", Source: "POSIX", since: year(2005), common: 2},
+}
+
+// rearranged are the layouts with NodeFirst.
+var rearranged = []Known{
+	{Name: "seata", Layout: seata, Form: xid, NodeFirst: true,
+		About:  "Seata's (Java), since version 1.5, with the node above the time",
+		Source: "seata/seata: IdWorker.java, since pull request 3175", anyWorker: true, random: true, common: 1},
+}
+
+// seata counts from 2020-05-03 in China's zone. xid is how Seata writes its IDs.
+var seata = millis(41, 10, 12, 1588435200000)
+
+const xid = "XID of Seata"
+
+// ofTwitter is the datacenters of Twitter's published IDs since 2015: mostly 11, and none below 8. Of
+// the years before, it returns what is likely of any layout.
+func ofTwitter(p snowflake.Parts, otherwise float64) float64 {
+	likely := 0.0
+	switch {
+	case p.Time.Before(year(2015)):
+		return otherwise
+	case p.Datacenter < 8:
+	case p.Datacenter == 11:
+		likely = 0.6
+	case p.Datacenter == 10:
+		likely = 0.15
+	case p.Datacenter < 14:
+		likely = 0.04
+	default:
+		likely = 0.09 / 18
+	}
+	return likely / 32
+}
+
+// ofDiscord is the fields of Discord's published IDs: nearly all are of process 0, the worker here.
+func ofDiscord(p snowflake.Parts, _ float64) float64 {
+	likely := 0.25 * mixed(p.Worker-1, 5, 0.9)
+	if p.Worker == 0 {
+		likely = 0.75
+	}
+	return likely * mixed(p.Datacenter, 5, 0.5)
 }
 
 func year(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }

@@ -113,8 +113,12 @@ func Identify(readings []texts.Reading, now time.Time) Guesses {
 			}
 			total += m.Share * more
 			sure = append(sure, m.Sure*more)
+			layout := m.Layout.String()
+			if m.NodeFirst {
+				layout += " with the worker above the time"
+			}
 			g.Guesses = append(g.Guesses, Guess{
-				Form: r.Form, Name: m.Name, Also: m.Also, About: m.About, Layout: m.Layout.String(), Share: m.Share * more,
+				Form: r.Form, Name: m.Name, Also: m.Also, About: m.About, Layout: layout, Share: m.Share * more,
 				First: jsontime.Time{Time: m.First}, Last: jsontime.Time{Time: m.Last}, Twins: m.Twins, Why: m.Why, Not: m.Not,
 			})
 		}

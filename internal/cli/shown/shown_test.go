@@ -63,7 +63,7 @@ func TestIdentifyByURL(t *testing.T) {
 	assert.Empty(t, g.Notes)
 	for _, words := range [][]string{
 		{"https://example.com/6857290678196686848"},
-		{"https://x.com/1541815603606036480", "https://discord.com/1541815603606036480"},
+		{"https://x.com/350646689377419265", "https://discord.com/350646689377419265"},
 	} {
 		g := identify(t, words...)
 		require.Len(t, g.Notes, 1, words)

@@ -225,6 +225,7 @@ func parseSortable(s string) (snowflake.ID, error) {
 }
 
 // SeataXID is the form of the IDs of Seata's global transactions: the address of a server and an ID.
+// It is the Form of Seata's layouts.
 const SeataXID = "XID of Seata"
 
 // parseXID reads 192.168.1.5:8091:4269746926734658025.

@@ -22,6 +22,9 @@ func Layout(s string) (snowflake.Layout, error) {
 	var err error
 	if k, ok := layouts.ByName(name); ok {
 		l = k.Layout
+	} else if name == "seata" {
+		return l, errors.New("IDs of seata have the worker above the time, as no layout here has it: \"snowflake identify\" shows their fields; " +
+			"seata-1.4 is the layout of Seata up to version 1.4")
 	} else if !strings.Contains(name, "/") {
 		return l, fmt.Errorf("unknown layout %q: \"snowflake layout\" lists the names, and a spec is one like 41/10/12", name)
 	} else if l, err = snowflake.ParseLayout(name + "@2026-01-01,1ms"); err != nil {

@@ -108,17 +108,17 @@ func TestLayoutsAreChosen(t *testing.T) {
 	require.NoError(t, err)
 	p := open(t, serveLayout(t, layout), "id="+id.String())
 	p.shows("#one-title", id.String()+" as this server") // its own layout comes first
-	// A tweet, whose time would lie in the future.
-	p.set("#text", "1541815603606036480")
+	// An early tweet, whose time would lie in the future.
+	p.set("#text", "350646689377419265")
 	p.waitFor(`!document.querySelector("#one-title").innerText.includes("this server")`)
 	p.set("#layout", "this server")
 	p.shows("#warning", "Its time lies in the future")
 	p.click(`#chips button[value="discord"]`)
 	p.shows("#one-title", "as discord")
 	p.set("#layout", "jssafe")
-	p.shows("#warning", "Not an ID of jssafe: 1541815603606036480 has 61 bits, the layout 52")
+	p.shows("#warning", "Not an ID of jssafe: 350646689377419265 has 59 bits, the layout 52")
 	p.set("#layout", "twitter")
-	p.shows("#utc", "2022-06-28T16:07:40.105Z")
+	p.shows("#utc", "2013-06-28T16:07:40.105Z")
 	p.set("#layout", "designed")
 	p.set("#workerBits", "99")
 	p.shows("#warning", "The designed layout is invalid: ")
