@@ -153,7 +153,9 @@ func apart(opts *snowflake.Options) *snowflake.Options {
 }
 
 func openOurs(opts *snowflake.Options) func(testing.TB) issue {
-	return func(tb testing.TB) issue { return issueOurs(must[*snowflake.Generator](tb)(snowflake.New(1, apart(opts)))) }
+	return func(tb testing.TB) issue {
+		return issueOurs(must[*snowflake.Generator](tb)(snowflake.New(1, apart(opts))))
+	}
 }
 
 func issueOurs(g *snowflake.Generator) issue {

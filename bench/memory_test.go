@@ -18,7 +18,9 @@ func BenchmarkMemory(b *testing.B) {
 		name string
 		open func() any
 	}{
-		{ours, func() any { return must[*snowflake.Generator](b)(snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()})) }},
+		{ours, func() any {
+			return must[*snowflake.Generator](b)(snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()}))
+		}},
 		{"bwmarrin", func() any { return newBwmarrin(b, 10, 12) }},
 		{"guaik", func() any { return newGuaik(b) }},
 		{"sno", func() any { return newSno(b) }},

@@ -29,13 +29,14 @@ func TestULIDSeedsAreAsFewAsThePageSays(t *testing.T) {
 	}
 }
 
-// TestThisLibraryRepeatsNoIDUnderFaults runs the two quickest faults, and checks what
+// TestThisLibraryRepeatsNoIDUnderFaults runs the three quickest faults, and checks what
 // docs/compare.md says of this library.
 func TestThisLibraryRepeatsNoIDUnderFaults(t *testing.T) {
 	depth.NeedFull(t, "it builds the standard library anew")
 	for fault, want := range map[string]string{
-		"in a process": "2000 IDs, 0 duplicates, 2000 refused (snowflake: clock went backward",
-		"run out":      "2095-09-07: refused (snowflake: layout has run out of time",
+		"in a process":  "2000 IDs, 0 duplicates, 2000 refused (snowflake: clock went backward",
+		"for each call": "100000 IDs, 0 duplicates",
+		"run out":       "2095-09-07: refused (snowflake: layout has run out of time",
 	} {
 		out, err := exec.Command("go", "run", ".", fault).CombinedOutput()
 		require.NoError(t, err, "%v\n%s", err, out)

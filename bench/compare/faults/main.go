@@ -33,6 +33,7 @@ func main() {
 		{"two processes have one worker ID", two},
 		{"a process is paused for a minute, and another takes its place", pause},
 		{"the time bits run out", exhaust},
+		{"a program makes a generator for each call", anew},
 	} {
 		if !strings.Contains(fault.name, only) {
 			continue
@@ -41,7 +42,9 @@ func main() {
 		said := make([]string, len(peers))
 		each(fault.name, fault.each, said)
 		for i, p := range peers {
-			fmt.Printf("  %-21s %s\n", p.name, said[i])
+			if said[i] != "" {
+				fmt.Printf("  %-21s %s\n", p.name, said[i])
+			}
 		}
 	}
 }
@@ -271,6 +274,34 @@ func exhaust(p peer) string {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return fmt.Sprintf("%s: goes on", end.Format(time.DateOnly))
+}
+
+// anew makes a generator for each ID, in many goroutines.
+func anew(p peer) string {
+	if p.leased {
+		return "" // the lease refuses a second generator
+	}
+	const goroutines, calls = 100, 1000
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var all sync.WaitGroup
+	for range goroutines {
+		all.Go(func() {
+			ids := make([]string, 0, calls)
+			for range calls {
+				id, err := open(p, "")()
+				check(err)
+				ids = append(ids, id)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range ids {
+				seen[id]++
+			}
+		})
+	}
+	all.Wait()
+	return fmt.Sprintf("%d IDs, %d duplicates", goroutines*calls, goroutines*calls-len(seen))
 }
 
 func check(err error) {

@@ -1,6 +1,6 @@
 //go:build !faults || !unix
 
-// The faults program does five faults to this library and its peers. Its clock can be
+// The faults program does six faults to this library and its peers. Its clock can be
 // set only if bench/compare builds it.
 package main
 

@@ -26,6 +26,8 @@ type peer struct {
 	name string
 	open func(dir string) (next, error)
 	end  string // when its time bits run out, if the clock here can be set so far
+
+	leased bool
 }
 
 // next returns an ID as bytes in hexadecimal, which sort as the IDs do.
@@ -41,7 +43,7 @@ func signed(id int64) string {
 var peers = []peer{
 	{"this library", func(string) (next, error) {
 		return ours(snowflake.New(1, nil))
-	}, "2095-09-07T15:47:35.552Z"},
+	}, "2095-09-07T15:47:35.552Z", false},
 	{"this library, leased", func(dir string) (next, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
@@ -50,31 +52,31 @@ var peers = []peer{
 			return nil, err
 		}
 		return ours(snowflake.NewLeased(l, nil))
-	}, "2095-09-07T15:47:35.552Z"},
+	}, "2095-09-07T15:47:35.552Z", true},
 	{"bwmarrin", func(string) (next, error) {
 		node, err := bwmarrin.NewNode(1)
 		return func() (string, error) { return signed(node.Generate().Int64()), nil }, err
-	}, "2080-07-10T17:30:30.208Z"},
+	}, "2080-07-10T17:30:30.208Z", false},
 	{"sonyflake v2", func(string) (next, error) {
 		s, err := sonyflake.New(sonyflake.Settings{MachineID: func() (int, error) { return 1, nil }})
 		return func() (string, error) {
 			id, err := s.NextID()
 			return signed(id), err
 		}, err
-	}, "2199-03-19T03:28:58.88Z"},
+	}, "2199-03-19T03:28:58.88Z", false},
 	{"sno", func(string) (next, error) {
 		g, err := sno.NewGenerator(&sno.GeneratorSnapshot{Partition: sno.Partition{0, 1}}, nil)
 		return func() (string, error) { id := g.New(0); return fmt.Sprintf("%x", id[:]), nil }, err
-	}, "2079-09-07T15:47:35.552Z"},
+	}, "2079-09-07T15:47:35.552Z", false},
 	{"xid", func(string) (next, error) {
 		return func() (string, error) { id := xid.New(); return fmt.Sprintf("%x", id[:]), nil }, nil
-	}, "2106-02-07T06:28:16Z"},
+	}, "2106-02-07T06:28:16Z", false},
 	{"ulid", func(string) (next, error) {
 		return func() (string, error) { id := ulid.Make(); return fmt.Sprintf("%x", id[:]), nil }, nil
-	}, ""},
+	}, "", false},
 	{"UUIDv7 (google)", func(string) (next, error) {
 		return func() (string, error) { id, err := google.NewV7(); return fmt.Sprintf("%x", id[:]), err }, nil
-	}, "2262-04-11T23:47:17Z"}, // then time.Time.UnixNano overflows; the 48 bits last until 10889
+	}, "2262-04-11T23:47:17Z", false}, // then time.Time.UnixNano overflows; the 48 bits last until 10889
 }
 
 func ours(g *snowflake.Generator, err error) (next, error) {
