@@ -25,9 +25,10 @@ import (
 // clock has reached the time from which the lease may issue IDs.
 //
 // If the store has no entries, it is new or has lost them. Acquire then waits until every window
-// that may still be open has ended, for [MaxWindow] and a minute. Several processes share this
-// wait, even if they run one after the other. If ctx ends first, the error matches [ErrWiped].
-// After [Init], or with Options.NewStore, Acquire does not wait.
+// that may still be open has ended, for [MaxWindow] and a minute; in a directory of which nothing
+// tells that it was used, for Options.Window. Several processes share this wait, even if they run
+// one after the other. If ctx ends first, the error matches [ErrWiped]. After [Init], also if it
+// runs meanwhile, or with Options.NewStore, Acquire does not wait.
 //
 // If all worker IDs are held, Acquire waits for one and a half times the longest window, its own or
 // a holder's, in case one is released or its holder is dead. If the record of a worker ID is lost,
@@ -61,7 +62,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		return nil, err
 	}
 	begun := vmclock.Generation(vm)
-	directory, _ := s.(*fileStore)
+	directory, _ := s.(directory)
 	l := newLease(s, o)
 	if o.LocalCopy != "" {
 		err = l.again(ctx, func(ctx context.Context) (err error) {

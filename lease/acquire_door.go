@@ -3,6 +3,8 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -11,32 +13,36 @@ func (s *search) open() (door, error) {
 	l := s.l
 	var waits error // what the wait is for, once there is one
 	for told := (time.Time{}); ; {
-		d, c, isNew, err := s.lookAtDoor()
-		if err != nil || d.Open {
+		shut, err := s.lookAtDoor()
+		if err != nil || shut.door.Open {
 			l.waitsUntil(time.Time{})
-			return d, s.still(waits, err)
+			return shut.door, s.still(waits, err)
 		}
-		next, left, err := l.advanceDoor(s.line, d, door{Layout: l.o.Layout}, c, isNew)
+		next, left, err := l.advanceDoor(s.line, shut.door, shut.made, shut.clocks, shut.isNew)
 		if errors.Is(err, ErrConflict) {
 			err, next.Open = s.raced(err), true // it is looked at again
 		}
 		if err == nil && next.Open {
 			continue
 		}
-		if err != nil {
-			return d, s.still(waits, err)
-		}
-		waits = fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, c))
 		now := s.line.read()
+		tells := err == nil && (told.IsZero() || now.at.Sub(told) >= tellEvery)
+		if tells && shut.used == "" {
+			shut.used, err = s.used(next)
+		}
+		if err != nil {
+			return shut.door, s.still(waits, err)
+		}
+		waits = fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, shut.clocks))
 		l.waitsUntil(now.at.Add(left))
-		if told.IsZero() || now.at.Sub(told) >= tellEvery {
+		if tells {
 			told = now.at
-			l.log.waits(l, left, c)
+			l.log.waits(l, left, shut)
 		}
 		l.tripped(waits)
 		s.conflicts = 0
 		if ended := s.line.rest(now.beforeEnd(min(progress+randomN(progress), left))); ended != nil {
-			return d, s.still(waits, ended)
+			return shut.door, s.still(waits, ended)
 		}
 		s.begun = s.line.read().at // the wait for a worker ID begins when the door is open
 	}
@@ -66,11 +72,21 @@ func waitsFor(left time.Duration, c clocks) string {
 	return fmt.Sprintf("a worker ID is taken in %v, when every window under a record that may be lost has ended", left.Round(time.Second))
 }
 
-// lookAtDoor returns the store's door. If it is not open, lookAtDoor also returns the clocks, and
-// whether the store is known to be new.
-func (s *search) lookAtDoor() (d door, c clocks, isNew bool, err error) {
+// shutDoor is a door that is not open, and what is known about it.
+type shutDoor struct {
+	door, made door // made is what replaces a door that is lost or cannot be read
+	clocks
+	isNew bool   // the store is known to be new
+	used  string // what shows that the store is not new, if that was looked for
+}
+
+// lookAtDoor reads the store's door. If it is not open, lookAtDoor also reads the clocks, and finds
+// out whether the store is new. Options.NewStore is not believed if the store was used.
+func (s *search) lookAtDoor() (shut shutDoor, err error) {
 	o := &s.l.o
-	d, err = getDoor(s.line)
+	shut.made.Layout = o.Layout
+	shut.door, err = getDoor(s.line)
+	d := shut.door
 	switch {
 	case errors.Is(err, ErrBadRecord) && d.version != "":
 		err = nil // it is made anew, as if it were lost
@@ -78,25 +94,50 @@ func (s *search) lookAtDoor() (d door, c clocks, isNew bool, err error) {
 		err = &LayoutError{Worker: none, Where: "the store", Has: d.Layout, Want: o.Layout}
 	}
 	if err != nil || d.Open {
-		return d, c, false, err
+		return shut, err
 	}
-	if isNew = o.NewStore && !s.l.inUse; d.version == "" && !isNew {
-		if isNew, err = s.line.isNew(); err != nil {
-			return d, c, false, err
+	wantsNew := o.NewStore && !s.l.inUse
+	if d.Name == "" || wantsNew {
+		if shut.used, err = s.used(d); err != nil {
+			return shut, err
 		}
 	}
-	if d.Name == "" && !isNew { // the holders of another layout may not have put it back yet
-		records, _, err := allRecords(s.line)
-		if err != nil {
-			return d, c, false, err
+	if d.version == "" && shut.used == "" {
+		trace, told, err := s.line.trace()
+		switch {
+		case err != nil:
+			return shut, err
+		case trace == "" && told:
+			shut.made.Whole = o.Window
 		}
-		for _, r := range records {
-			if r.State != StateLost && r.Layout != o.Layout {
-				return d, c, false, &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: o.Layout}
-			}
+		shut.used = trace
+	}
+	shut.isNew = wantsNew && shut.used == ""
+	shut.own = s.line.read().own
+	shut.engine, err = s.line.engine()
+	return shut, err
+}
+
+// used returns what shows that the store of d is not new: a worker ID that has, or had, a record.
+// It returns "" if nothing shows this. If d is lost, the holders of another layout may not have put
+// it back yet. Then used returns an error if a record has another layout.
+func (s *search) used(d door) (found string, err error) {
+	records, bad, err := allRecords(s.line)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range sorted(maps.Values(records)) {
+		if want := s.l.o.Layout; d.Name == "" && r.State != StateLost && r.Layout != want {
+			return "", &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: want}
+		}
+		if found == "" && r.State == StateLost {
+			found = fmt.Sprintf("the mark of worker %d, whose record is lost", r.Worker)
+		} else if found == "" {
+			found = fmt.Sprintf("the record of worker %d, of %s", r.Worker, r.held().who())
 		}
 	}
-	c.own = s.line.read().own
-	c.engine, err = s.line.engine()
-	return d, c, isNew, err
+	if found == "" && len(bad) > 0 {
+		found = fmt.Sprintf("the record of worker %d, which cannot be read", slices.Min(slices.Collect(maps.Keys(bad))))
+	}
+	return found, nil
 }

@@ -17,8 +17,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// occupy gives each worker ID of a layout for which is returns true to a live holder.
+// occupy opens the store, and gives each worker ID of a layout for which is returns true to a live
+// holder.
 func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker int) bool) {
+	require.NoError(t, Init(t.Context(), m, layout))
 	for worker := range 1 << layout.WorkerBits {
 		if is(worker) {
 			r := record{Worker: worker, Layout: layout}.take(window{},
@@ -64,6 +66,7 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.occupy(t, fleet, func(worker int) bool { return worker != 7 })
+		m.asked = 0
 		h := mustAcquire(t, m, fleet, clockAt(0))
 		assert.Equal(t, 7, h.Worker())
 		assert.LessOrEqual(t, m.asked, maxProbes+10)

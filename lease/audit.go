@@ -185,13 +185,13 @@ func laterHistory(s line, r *record) (holdings []Holding, whole bool, err error)
 // chunks are all there. If this is not known, ok is false. r may be the record of a worker ID that
 // has none.
 func (d door) begin(r record) (from time.Time, ok bool) {
-	from = later(r.Forgotten, r.Floor)
+	from = later(later(r.Forgotten, r.Floor), d.Opened)
 	switch {
 	case !d.Open || r.State == StateLost:
 		// Entries were lost, and perhaps not all have been put back.
 		return from, false
 	case d.Healed && r.Store != d.Name: // the records of later holders may have been lost
-		return later(from, d.Floor), !d.Floor.IsZero()
+		return later(from, d.Floor), !d.Floor.IsZero() || !d.Opened.IsZero()
 	}
 	return from, true
 }

@@ -136,14 +136,17 @@
 //     late by then, the worker ID is lost.
 //   - heal: Then the holder also puts back the watermark, its owner's entry and the entry "store".
 //     An entry "store" that a newcomer with another layout has made, and that is not open yet, is
-//     replaced. In this entry the holder counts the time of the next rule, so that a newcomer hours
-//     later does not wait (Lease.heal).
+//     replaced. So is one that Init or NewStore opened by mistake (door.mistaken). In this entry
+//     the holder counts the time of the next rule, so that a newcomer hours later does not wait
+//     (Lease.heal).
 //   - door: The entry "store" is made first. A newcomer that does not find it waits for
 //     [MaxWindow] and a minute. The time is counted by the monotonic clocks of those who wait, and
 //     kept in the entry, so they wait for it together, one after the other (door.advance). Then
 //     worker IDs that still have no record may be taken, from the newcomer's time on, or from the
 //     engine's if it is later (door.heal). While these two clocks differ by more than a minute, one
-//     of them is wrong, and nobody takes a worker ID.
+//     of them is wrong, and nobody takes a worker ID. Init and NewStore open a store at once, but
+//     not one that has a record or a mark. In a directory of which nothing tells that it was used,
+//     a newcomer waits for its own window only.
 //   - unreadable: An entry that cannot be read counts as lost, and is made anew. If it is a record,
 //     it stays as it is, its worker ID is not used, and its holder takes another one.
 //   - mark: The mark of a worker ID is made after its first record and before anything is stamped.
@@ -166,7 +169,8 @@
 // records of later holders may be lost, too.
 //
 // This is the one place where clocks matter: if records are lost, the clocks of the hosts must
-// differ by less than a minute.
+// differ by less than a minute. For Init, NewStore and directories the argument holds only if the
+// store is new, or each window under the lost records has ended.
 //
 // If all this does not help, one rule is left:
 //

@@ -39,9 +39,10 @@ var (
 	ErrBadRecord = driver.ErrBadRecord
 
 	// ErrWiped is matched by the error of Acquire if its context ends while it waits because
-	// the store has no entries, and by the error in Stats while a lost worker ID cannot be
-	// replaced for this reason. The wait ends by itself. Watermark and ReadHistory return it, too.
-	ErrWiped = errors.New("lease: the store has no entries: it is new, or has lost them")
+	// the store is new or has lost entries, and by the error in Stats while a lost worker ID cannot
+	// be replaced for this reason. The wait ends by itself. Watermark, ReadHistory and Holders
+	// return it, too.
+	ErrWiped = errors.New("lease: the store is new, or has lost entries")
 
 	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the ID.
 	ErrNeverIssued = errors.New("lease: nobody can have issued the ID")

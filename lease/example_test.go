@@ -24,8 +24,13 @@ func temporary() (dir string, remove func()) {
 	if err != nil {
 		panic(err)
 	}
-	// File writes beside its directory, too.
-	return filepath.Join(dir, "ids"), func() { os.RemoveAll(dir) }
+	remove = func() { os.RemoveAll(dir) }
+	dir = filepath.Join(dir, "ids") // File writes beside its directory, too
+	// Without this, the first start waits for 3 s, because the directory may be a lost one.
+	if err := lease.Init(context.Background(), lease.File(dir), snowflake.Layout{}); err != nil {
+		panic(err)
+	}
+	return dir, remove
 }
 
 // The production form, for the processes of one host. With another store it is the same.

@@ -17,8 +17,11 @@ import (
 )
 
 // File returns the embedded store: a directory on a local file system of one host. It needs
-// no server, and makes the directory when it first needs it. A directory that was never used
-// needs no Options.NewStore.
+// no server, and makes the directory when it first needs it.
+//
+// A directory that is not there, or is empty, may be new, or lie in a file system that is not
+// mounted. So its first start waits for a window, which is 3 s by default, unless [Init] or
+// Options.NewStore has opened the store.
 //
 // The directory must be the same for all processes that share worker IDs. Each entry is a
 // file, such as worker/17, with a checksum. Beside it lies worker/17~lock, which a save locks
@@ -52,10 +55,13 @@ import (
 // HAZARD: if a directory that is a bind mount of the same file system, or on Windows a mount point,
 // is unmounted, it looks as if it had been emptied. IDs may repeat when it is mounted again.
 //
-// HAZARD: the store forgets a worker ID if all of its files are removed alone. It also forgets a
-// directory that is emptied, removed, replaced or not mounted, if the file .NAME.identity beside it
-// could not be written or is gone too. The worker IDs then count as never used, so IDs may repeat
-// until their old holders renew.
+// HAZARD: the store forgets a worker ID if all of its files are removed alone. The worker ID then
+// counts as never used, so IDs may repeat until its old holder renews.
+//
+// HAZARD: if a directory is emptied, removed, replaced or not mounted, and the file .NAME.identity
+// beside it could not be written or is gone too, the next start waits for its own window only. IDs
+// may repeat if a process has a longer window, or holds worker IDs of the old directory because its
+// file system is still mounted for this process; and if the old directory comes back.
 func File(dir string) Store { return newFileStore(dir, hostDisk) }
 
 type fileStore struct {
@@ -332,14 +338,23 @@ func (s *fileStore) wasUsed(op *disk.Operation) (bool, error) {
 	return s.used.Load(), nil
 }
 
-// isNew reports whether the directory was never used.
-func (s *fileStore) isNew(ctx context.Context) (bool, error) {
-	return run(ctx, s, "list", func(op *disk.Operation) (bool, error) {
+// directory is a store that can tell whether it was used before it lost its entries.
+type directory interface {
+	trace(context.Context) (string, error)
+}
+
+// trace returns what tells that the directory has had an entry: the path of the mark beside it, or
+// of an entry. It returns "" if nothing does.
+func (s *fileStore) trace(ctx context.Context) (string, error) {
+	return run(ctx, s, "list", func(op *disk.Operation) (string, error) {
 		if was, err := s.wasUsed(op); was || err != nil {
-			return false, err
+			return s.outside(), err
 		}
 		entries, err := s.list(op, "", "")
-		return len(entries) == 0, err
+		if err != nil || len(entries) == 0 {
+			return "", err
+		}
+		return s.path(entries[0].Key), nil
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -65,6 +67,49 @@ func TestUnmountedDirectoryIsAnOutage(t *testing.T) {
 		assert.Empty(t, files)
 		return errors.Join(err, mount())
 	})
+}
+
+// The directory lies in a mount that goes away, and the mark beside it goes, too.
+func TestDirectoryInAMountThatIsGoneRepeatsNoID(t *testing.T) {
+	mounted := mountTmpfs(t, "")
+	dir := filepath.Join(mounted, "leases")
+	o := &lease.Options{Window: 400 * time.Millisecond, Count: 1, NewStore: true, Logger: slog.New(slog.DiscardHandler)}
+	l, err := lease.Acquire(t.Context(), lease.File(dir), o)
+	require.NoError(t, err)
+	defer l.Release(context.Background())
+	seen := map[snowflake.ID]int{}
+	var mu sync.Mutex
+	issue := func(l *lease.Lease) {
+		g, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		for end := time.Now().Add(2 * o.Window); time.Now().Before(end); {
+			if id, err := g.NextID(); err == nil {
+				mu.Lock()
+				seen[id]++
+				mu.Unlock()
+			}
+		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() { issue(l) })
+	require.NoError(t, syscall.Unmount(mounted, syscall.MNT_DETACH))
+	// So that the test's end finds something to unmount.
+	t.Cleanup(func() { _ = syscall.Mount("tmpfs", mounted, "tmpfs", 0, "") })
+	o.NewStore = false
+	ctx, cancel := context.WithTimeout(t.Context(), 5*o.Window)
+	defer cancel()
+	newcomer, err := lease.Acquire(ctx, lease.File(dir), o)
+	if err == nil {
+		defer newcomer.Release(context.Background())
+		both.Go(func() { issue(newcomer) })
+	} else { // the holder has put its record back in time
+		require.ErrorIs(t, err, lease.ErrWiped)
+	}
+	both.Wait()
+	assert.NotEmpty(t, seen)
+	for id, times := range seen {
+		require.Equal(t, 1, times, id)
+	}
 }
 
 // If the mark beside the directory cannot be written, the store that has used the directory knows

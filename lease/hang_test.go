@@ -87,7 +87,7 @@ func TestAcquireReturnsInTimeIfTheFileSystemHangs(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
 				begun := time.Now()
-				_, err := Acquire(ctx, s, &Options{Layout: fleet, Count: 1, Clock: clockAt(0)})
+				_, err := Acquire(ctx, s, &Options{Layout: fleet, Count: 1, Clock: clockAt(0), NewStore: true})
 				says(t, err, c.what, c.at)
 				assert.LessOrEqual(t, time.Since(begun), 2*time.Second+span/10, "it tries to give the worker ID back")
 				disk.end()
@@ -245,7 +245,6 @@ func TestStartThatEndsWithinARequestSaysWhatItWaitsFor(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m := newMemory()
 					if waits != ErrWiped {
-						require.NoError(t, Init(t.Context(), m, fleet))
 						m.occupy(t, fleet, func(worker int) bool { return worker > 0 || waits == ErrExhausted })
 					}
 					begun := time.Now()

@@ -13,7 +13,9 @@ type line interface {
 	// engine returns the time of the engine's clock; zero if it has none that clients can ask.
 	engine() (time.Time, error)
 
-	isNew() (bool, error) // whether the store itself knows that it was never used
+	// trace returns what tells that the store was used before it lost its entries, or "". told is
+	// true if the store can have such a trace.
+	trace() (of string, told bool, err error)
 
 	// rest returns after d, or with an error if the time for all requests ends before.
 	rest(d time.Duration) error

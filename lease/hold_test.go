@@ -68,11 +68,11 @@ func (r *replayed) list(prefix string) ([]Entry, error) {
 func (r *replayed) rest(d time.Duration) error {
 	return r.ask(query{do: "rest", key: d.String()}).err
 }
-func (r *replayed) engine() (time.Time, error) { return time.Time{}, nil }
-func (r *replayed) isNew() (bool, error)       { return false, nil }
-func (r *replayed) floor() floor               { return r.may }
-func (r *replayed) away() error                { return nil }
-func (r *replayed) restored(int)               { r.wasBack = true }
+func (r *replayed) engine() (time.Time, error)               { return time.Time{}, nil }
+func (r *replayed) trace() (of string, told bool, err error) { return "", false, nil }
+func (r *replayed) floor() floor                             { return r.may }
+func (r *replayed) away() error                              { return nil }
+func (r *replayed) restored(int)                             { r.wasBack = true }
 func (r *replayed) read() reading {
 	if r.next > 0 {
 		return r.log[r.next-1].reading

@@ -9,12 +9,16 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Init makes a store that has never been used. Run it once, as you run a migration; after it, the
-// first start does not wait. If layout is zero, it is snowflake.DefaultLayout(). If the store has
-// an entry, Init changes nothing, and the error matches [ErrInitialized]. Other errors match
-// snowflake.ErrInvalidLayout, or are the store's; then Init may be called again.
+// Init opens a store that has never been used. Run it once, as you run a migration; after it, the
+// first start does not wait. A start that is waiting already goes on within two seconds, if the
+// store has no record yet. If layout is zero, it is snowflake.DefaultLayout().
 //
-// HAZARD: if the store was in use and has lost all of its entries, IDs may repeat.
+// In any other store, Init changes nothing, and the error matches [ErrInitialized] and says what
+// the store has. If the store has another layout, the error matches [ErrLayout], too. Other errors
+// match snowflake.ErrInvalidLayout, or are the store's; then Init may be called again.
+//
+// HAZARD: if the store was in use and has lost all of its entries, IDs may repeat until a holder
+// that is alive has put its record back. Then starts wait again.
 func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 	if s == nil {
 		return fmt.Errorf("%w: the store is nil", ErrInvalidOptions)
@@ -23,28 +27,69 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 	if err := layout.Validate(); err != nil {
 		return err
 	}
-	e, err := s.Get(ctx, doorKey)
-	if e.Version != "" {
-		return fmt.Errorf("%w: it has the entry %s", ErrInitialized, doorKey)
-	}
-	if err != nil {
-		return err
-	}
-	for _, prefix := range []string{recordPrefix, markPrefix, ownerPrefix, historyPrefix, watermarkKey, silenceKey} {
-		entries, err := s.List(ctx, prefix)
+	from := lineTo(ctx, s)
+	for try := 1; ; try++ {
+		d, err := getDoor(from)
+		switch {
+		case err != nil && d.version == "":
+			return err
+		case err != nil, d.Open, d.Name != "" && d.Layout != layout:
+			return initialized(d, err, layout, doorKey)
+		}
+		if try == 1 {
+			key, err := anyEntry(ctx, s, d)
+			if err != nil {
+				return err
+			}
+			if key != "" {
+				return initialized(d, nil, layout, key)
+			}
+		}
+		engine, err := from.engine()
 		if err != nil {
 			return err
 		}
-		if len(entries) > 0 {
-			return fmt.Errorf("%w: it has the entry %s", ErrInitialized, entries[0].Key)
+		d.Name, d.Layout = cmp.Or(d.Name, randomText()), layout
+		next, _ := d.advance(0, moment{}, clocks{from.read().own, engine}, true, 0)
+		// Starts that wait save how long they have waited, so one of them may be quicker.
+		if _, err = from.put(doorKey, d.version, next.encode()); !errors.Is(err, ErrConflict) || try == maxAllRaces {
+			return err
 		}
 	}
-	_, err = s.Put(ctx, doorKey, "", door{Name: randomText(), Layout: layout, Open: true}.encode())
-	if errors.Is(err, ErrConflict) {
-		err = fmt.Errorf("%w: it has the entry %s", ErrInitialized, doorKey)
-	}
-	return err
 }
 
-// ErrInitialized is returned by Init if the store was made before.
+// anyEntry returns the key of an entry that a store without a record does not have, or the path of
+// the file that says that a directory had an entry; "" if there is none. d is the store's door.
+func anyEntry(ctx context.Context, s Store, d door) (key string, err error) {
+	for _, prefix := range []string{recordPrefix, markPrefix, ownerPrefix, historyPrefix, watermarkKey, silenceKey} {
+		entries, err := s.List(ctx, prefix)
+		if err != nil {
+			return "", err
+		}
+		if len(entries) > 0 {
+			return entries[0].Key, nil
+		}
+	}
+	if dir, ok := s.(*fileStore); ok && d.version == "" {
+		return dir.trace(ctx)
+	}
+	return "", nil
+}
+
+// initialized returns the error of Init for a store that it does not open, because it has what key
+// names. d is the store's door, and bad is why it cannot be read.
+func initialized(d door, bad error, layout snowflake.Layout, key string) error {
+	switch {
+	case bad != nil:
+		return fmt.Errorf("%w: %w", ErrInitialized, bad)
+	case d.Name != "" && d.Layout != layout:
+		return fmt.Errorf("%w: %w", ErrInitialized, &LayoutError{Worker: none, Where: "the store", Has: d.Layout, Want: layout})
+	case d.Open:
+		return fmt.Errorf("%w: it is open, and starts do not wait", ErrInitialized)
+	}
+	d.Layout = layout
+	return fmt.Errorf("%w: it has %s, and has lost other entries: starts wait for %v more", ErrInitialized, key, d.left())
+}
+
+// ErrInitialized is returned by Init if the store was opened, or used, before.
 var ErrInitialized = errors.New("lease: the store is in use")

@@ -3,8 +3,12 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,8 +33,71 @@ func TestNoStartWaitsAfterInit(t *testing.T) {
 	})
 }
 
-// Init changes nothing in a store that has any entry, even one made by a waiting newcomer or left by
-// a wipe.
+// A start that waits goes on when Init has opened the store, although it saves meanwhile how long it
+// has waited.
+func TestInitOpensAStoreForWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, wait, begun := newMemory(), time.Second, time.Now()
+		for range 20 {
+			go func() {
+				l, err := Acquire(t.Context(), m, &Options{Layout: fleet})
+				assert.NoError(t, err)
+				assert.LessOrEqual(t, time.Since(begun), wait+2*progress)
+				assert.NoError(t, l.Release(t.Context()))
+			}()
+		}
+		time.Sleep(wait)
+		// Before Init saves the door, three others save theirs.
+		others := 3
+		m.becomes(func(ctx context.Context, q *query, next asks) error {
+			if others > 0 && q.writes() && q.key == doorKey {
+				others--
+				m.set(func() { m.store(&query{do: "put", key: doorKey, value: m.entries[doorKey].Value}) })
+			}
+			return next(ctx, q)
+		})
+		require.ErrorIs(t, Init(t.Context(), m, plain), ErrLayout)
+		require.NoError(t, Init(t.Context(), m, fleet))
+		require.Zero(t, others)
+		time.Sleep(time.Minute)
+		d, err := getDoor(m.line())
+		require.NoError(t, err)
+		assert.True(t, d.Open && !d.Healed)
+	})
+}
+
+// A store that refuses each save does not keep Init for ever.
+func TestInitGivesUpAfterManyConflicts(t *testing.T) {
+	m := newMemory()
+	m.becomes(func(ctx context.Context, q *query, next asks) error {
+		if q.writes() {
+			return ErrConflict
+		}
+		return next(ctx, q)
+	})
+	require.ErrorIs(t, Init(t.Context(), m, fleet), ErrConflict)
+}
+
+// The file beside a directory says that the directory was used. So neither Init nor NewStore opens
+// it when it is empty.
+func TestEmptiedDirectoryIsNotNew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	require.NoError(t, Init(t.Context(), File(dir), fleet))
+	require.NoError(t, os.Remove(filepath.Join(dir, doorKey)))
+	require.NoError(t, os.Remove(filepath.Join(dir, doorKey+lockSuffix)))
+	err := Init(t.Context(), File(dir), fleet)
+	require.ErrorIs(t, err, ErrInitialized)
+	require.ErrorContains(t, err, ".leases.identity")
+	var log bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = Acquire(ctx, File(dir), &Options{Layout: fleet, NewStore: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.ErrorIs(t, err, ErrWiped)
+	assert.Contains(t, log.String(), ".leases.identity")
+	assert.Contains(t, log.String(), "NewStore (--new-store) is not believed")
+}
+
+// Init changes nothing in a store that has any entry besides that of a start that waits.
 func TestInitRefusesAStoreThatIsInUse(t *testing.T) {
 	for _, key := range []string{doorKey, recordKey(3), markKey(3), ownerKey("a"), chunkKey(3, 1), watermarkKey, silenceKey} {
 		m := newMemory()

@@ -19,7 +19,7 @@ import (
 type cloning struct {
 	vm        *atomic.Uint64 // the machine's generation; nil if the machine does not report clones
 	begun     uint64         // the machine's generation when Acquire was called
-	directory *fileStore     // the store that Acquire was given, if it is a File; else nil
+	directory directory      // the store that Acquire was given, if it is a File; else nil
 }
 
 // errCloned says that another copy of this machine may hold the same worker ID.

@@ -88,7 +88,7 @@ func TestCloneInTheMidstOfACallIsNoticed(t *testing.T) {
 // The directory was cloned, too: another worker ID of it may be taken by the other copy.
 func TestCloneWithAFileStoreEndsTheLease(t *testing.T) {
 	vm := newMachine(t)
-	l, err := Acquire(t.Context(), File(t.TempDir()), &Options{Layout: fleet, VMClock: vm.path})
+	l, err := Acquire(t.Context(), File(t.TempDir()), &Options{Layout: fleet, NewStore: true, VMClock: vm.path})
 	require.NoError(t, err)
 	g, err := snowflake.NewLeased(l, nil)
 	require.NoError(t, err)

@@ -12,7 +12,8 @@ import (
 // heal puts back what the store lost besides the record of this holder, which is there: the
 // watermark, the owner's entry and the store's door. Until the door is open, each call counts
 // how long it has been closed, so that newcomers need not wait for all of that time themselves. A
-// closed door of another layout was made by a newcomer with wrong options, and is replaced.
+// closed door of another layout was made by a newcomer with wrong options, and is replaced; so is a
+// door for which newcomers would not wait long enough, because they took the store for a new one.
 func (l *Lease) heal(ctx context.Context) error {
 	s := l.renewing(ctx)
 	d, err := getDoor(s)
@@ -25,6 +26,7 @@ func (l *Lease) heal(ctx context.Context) error {
 	if most.IsZero() {
 		return err // it looks at the watermark first
 	}
+	wrong := d.mistaken(is.own.Store) || !d.Open && (d.Layout != l.o.Layout || d.Whole > 0)
 	// Until the door is open, nothing is published. So it does no harm if a holder whose clock was
 	// ahead was quicker: its watermark is replaced.
 	if err == nil && (m.lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {
@@ -39,7 +41,7 @@ func (l *Lease) heal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.Open {
+	if d.Open && !wrong {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.wiped = false
@@ -50,7 +52,7 @@ func (l *Lease) heal(ctx context.Context) error {
 			return err
 		}
 	}
-	if d.Layout != l.o.Layout {
+	if wrong {
 		d = door{version: d.version}
 	}
 	c := clocks{own: l.o.now()}

@@ -76,11 +76,11 @@ func clockOf(ctx context.Context, s Store) (now time.Time, err error) {
 	return time.Time{}, err
 }
 
-func (w wire) isNew() (bool, error) {
-	if w.lease.directory == nil {
-		return false, nil
+func (w wire) trace() (of string, told bool, err error) {
+	if told = w.lease.directory != nil; told {
+		of, err = carry(w, w.lease.directory.trace)
 	}
-	return carry(w, w.lease.directory.isNew)
+	return of, told, err
 }
 
 func (w wire) rest(d time.Duration) error { return sleep(w.ctx, d) }

@@ -230,10 +230,19 @@ func (j *journal) missing(l *Lease, worker int) {
 }
 
 // waits logs that the store is new, or has lost its entries, and how long this process waits.
-func (j *journal) waits(l *Lease, left time.Duration, c clocks) {
-	j.warn(l, none, "the store is new, or has lost entries", "wait", left.Round(time.Second),
-		"next", waitsFor(left, c)+"; lease.Init (snowflaked init), run once before the first start, avoids this wait, "+
-			"as Options.NewStore (--new-store) does on a laptop")
+func (j *journal) waits(l *Lease, left time.Duration, shut shutDoor) {
+	args := []any{"wait", left.Round(time.Second)}
+	next := waitsFor(left, shut.clocks)
+	switch {
+	case shut.used == "":
+		next += "; if the store is new, lease.Init (snowflaked init) opens it at once"
+	case l.o.NewStore:
+		next += "; Options.NewStore (--new-store) is not believed, because the store was used"
+		fallthrough
+	default:
+		args = append(args, "found", shut.used)
+	}
+	j.warn(l, none, "the store is new, or has lost entries", append(args, "next", next)...)
 }
 
 // restored logs that the record was lost and was put back.

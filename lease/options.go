@@ -111,9 +111,11 @@ type Options struct {
 
 	// NewStore says that the store is known never to have been used, so that Acquire need
 	// not wait before it makes it (see [ErrWiped]). Set it in tests and on a laptop; a program
-	// that is deployed has its store made once by [Init].
+	// that is deployed has its store made once by [Init]. While the store has the record of a
+	// worker ID, or a trace of one, NewStore is not believed: Acquire waits, and logs why.
 	//
-	// HAZARD: if the store was in use and has lost its entries, IDs may repeat.
+	// HAZARD: if the store was in use and has lost its entries, IDs may repeat until a holder that
+	// is alive has put its record back.
 	NewStore bool
 
 	// OnLoss says what the lease does if it loses its worker ID. With ReuseKeep, Replace

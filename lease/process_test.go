@@ -341,6 +341,8 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "leases")
+			// Otherwise no ID would have a time from before the first process's clock.
+			require.NoError(t, lease.Init(t.Context(), lease.File(dir), test.layout))
 			rnd := seeded(t)
 			each := max(1, *kills*test.share/100/test.processes)
 			var all servertest.Issued

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -247,6 +248,15 @@ type door struct {
 	Waited waited           `json:"waited,omitzero"` // how long entries are known to be lost
 	Marked bool             `json:"marked,omitzero"` // the store has a watermark
 
+	// Whole is the length of the wait for a directory that may be new or lost; 0: the time that
+	// healing returns.
+	Whole time.Duration `json:"whole,omitzero"`
+
+	// Opened is the time at which a store was opened that may be new: by Init, by Options.NewStore,
+	// or after the wait for a directory. If the store had lost its entries, the issuers of earlier
+	// IDs are not known. It is the beginning of a tick.
+	Opened time.Time `json:"opened,omitzero"`
+
 	// Healed says that the store may have lost records. Then worker IDs without a record may have
 	// been used up to Floor, by the engine's clock.
 	Healed bool      `json:"healed,omitzero"`
@@ -281,13 +291,26 @@ func (c clocks) early() time.Time {
 	return earlier(c.own, c.engine)
 }
 
+// whole returns the length of the wait for the door.
+func (d door) whole() time.Duration { return cmp.Or(d.Whole, healing(d.Layout.Unit)) }
+
+// left returns how much longer the door stays closed, by what was saved.
+func (d door) left() time.Duration { return max(0, d.whole()-d.Waited.For).Round(time.Second) }
+
+// begins returns the beginning of the tick in which the store is opened, by the later clock.
+func (d door) begins(c clocks) time.Time { return later(c.own, c.engine).UTC().Truncate(d.Layout.Unit) }
+
+// mistaken reports whether somebody believed that the store was new and opened d, although a holder
+// that was given its worker ID in the store called name has put its record back.
+func (d door) mistaken(name string) bool { return d.Open && !d.Healed && d.Name != name }
+
 // advance returns the door to save in place of a door that is not open, and how much longer it
 // stays closed. seen is how long a process has seen d unchanged. isNew says that the store is known
 // to be new. whole is the length of the whole wait.
 func (d door) advance(seen time.Duration, m moment, c clocks, isNew bool, whole time.Duration) (next door, left time.Duration) {
 	switch {
 	case isNew:
-		d.Open = true
+		d.Open, d.Opened = true, d.begins(c)
 		return d, 0
 	case d.Name == "": // d is lost, or cannot be read
 		d.Waited = waited{}.more(0, m)
@@ -295,6 +318,9 @@ func (d door) advance(seen time.Duration, m moment, c clocks, isNew bool, whole 
 	}
 	if d.Waited, left = d.Waited.until(whole, seen, m, c); left == 0 {
 		d.Open, d.Healed, d.Floor = true, true, c.engine
+		if d.Whole > 0 {
+			d.Opened = d.begins(c)
+		}
 	}
 	return d, left
 }

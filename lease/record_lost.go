@@ -9,13 +9,16 @@ import (
 
 // advanceDoor saves how long d is known to be closed, or makes the door if there is none or it
 // cannot be read. It returns how long the door stays closed. If another process was quicker, the
-// error matches ErrConflict. A door that is made anew has the layout, and is marked, as made says.
+// error matches ErrConflict. A door that is made anew has the layout and the length of the wait, and
+// is marked, as made says.
 func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next door, left time.Duration, err error) {
 	m := s.read().moment
-	next, left = d.advance(w.seen.lasts(doorKey, d.Name, d.Waited.For, m), m, c, isNew, healing(made.Layout.Unit))
+	known := w.seen.lasts(doorKey, d.Name, d.Waited.For, m)
 	if d.Name == "" {
-		next.Name, next.Layout, next.Marked = randomText(), made.Layout, made.Marked
-	} else if next == d {
+		made.version = d.version
+		next, left = made.advance(known, m, c, isNew, made.whole())
+		next.Name = randomText()
+	} else if next, left = d.advance(known, m, c, isNew, d.whole()); next == d {
 		return next, left, nil
 	}
 	e, err := s.put(doorKey, d.version, next.encode())

@@ -231,6 +231,8 @@ type story struct {
 	backup  map[string]Entry
 	root    string // of the local copies
 
+	directory bool // the store is a directory, and the file beside it is lost with its entries
+
 	mu     sync.Mutex
 	lines  []seen
 	issued map[snowflake.ID]bool
@@ -340,7 +342,8 @@ func (s *story) do(c command) {
 		return
 	}
 	switch what {
-	case "world": // workers=N sequences=N engine=yes boot=yes
+	case "world": // workers=N sequences=N engine=yes boot=yes directory=yes
+		s.directory = c.options["directory"] == "yes"
 		bitsOf := func(key string) uint8 { return uint8(bits.Len(uint(max(1, c.number(c.options[key])) - 1))) }
 		s.workers = max(1, c.number(c.options["workers"]))
 		s.layout = snowflake.Layout{
@@ -356,6 +359,12 @@ func (s *story) do(c command) {
 			bootClock = func() (string, time.Duration, time.Duration) {
 				return "host", time.Since(s.begun) + s.asleep, s.asleep
 			}
+		}
+	case "init": // opens the store, as a migration does
+		if err := Init(s.t.Context(), s.memory, s.layout); err != nil {
+			s.tells("%v", err)
+		} else {
+			s.tells("it is open")
 		}
 	case "acquire": // NAME, options
 		s.acquire(words[0], c)
@@ -599,7 +608,7 @@ func (p *party) Handle(_ context.Context, r slog.Record) error {
 	}
 	text := r.Level.String() + " " + r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		if slices.Contains([]string{"worker", "insteadOf", "freeFrom", "error", "from", "to", "left", "after"}, a.Key) {
+		if slices.Contains([]string{"worker", "insteadOf", "freeFrom", "error", "found", "from", "to", "left", "after"}, a.Key) {
 			text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
 		}
 		return true
@@ -626,8 +635,9 @@ func (s *story) acquire(name string, c command) {
 		p.c = clockAt(c.duration(c.options["clock"]))
 	}
 	o := &Options{
-		Layout: s.layout, Owner: cmp.Or(c.options["owner"], name), Clock: p.c, Logger: slog.New(p), NewStore: s.neverUsed(),
-		Window: c.duration(c.options["window"]), MaxLeap: c.duration(c.options["leap"]), FloorEvery: c.duration(c.options["floor"]),
+		Layout: s.layout, Owner: cmp.Or(c.options["owner"], name), Clock: p.c, Logger: slog.New(p),
+		NewStore: c.options["new"] == "yes" || c.options["new"] == "" && s.neverUsed(),
+		Window:   c.duration(c.options["window"]), MaxLeap: c.duration(c.options["leap"]), FloorEvery: c.duration(c.options["floor"]),
 		First: c.number(c.options["first"]), Count: cmp.Or(c.number(c.options["count"]), s.workers-c.number(c.options["first"])),
 		Reuse:  map[string]Reuse{"keep": ReuseKeep, "once": ReuseOnce}[c.options["reuse"]],
 		OnLoss: map[string]OnLoss{"stop": Stop}[c.options["loss"]],
@@ -652,7 +662,11 @@ func (s *story) acquire(name string, c command) {
 	}
 	p.cancel = cancel
 	go func() {
-		l, err := Acquire(ctx, asks(p.ask), o)
+		var store Store = asks(p.ask)
+		if s.directory {
+			store = lostDirectory{asks(p.ask)}
+		}
+		l, err := Acquire(ctx, store, o)
 		if err != nil {
 			if !p.isCrashed() {
 				p.says("Acquire fails: %v", err)
@@ -668,6 +682,11 @@ func (s *story) acquire(name string, c command) {
 		}
 	}()
 }
+
+// lostDirectory is the store of a directory of which nothing is left if its entries are lost.
+type lostDirectory struct{ asks }
+
+func (lostDirectory) trace(context.Context) (string, error) { return "", nil }
 
 // clone gives the process's machine another generation.
 func (p *party) clone() {

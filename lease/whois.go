@@ -33,7 +33,7 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		return Holding{}, err
 	}
 	if d.version == "" {
-		return Holding{}, fmt.Errorf("%w: %d: the store has no entries: it is new, or has lost them", ErrForgotten, id)
+		return Holding{}, fmt.Errorf("%w: %d: %w", ErrForgotten, id, ErrWiped)
 	}
 	if err := d.Layout.Check(id); err != nil {
 		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
@@ -192,7 +192,7 @@ func (h Holder) String() string {
 // Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A
 // Holder's State is StateDead if it no longer renews: by the engine's clock or, if the engine has
 // no clock, by this host's. If some records cannot be read, Holders returns the others, with an
-// error that joins the reasons. If newcomers wait because the store is new or has lost entries, the
+// error that joins the reasons. If starts wait because the store is new or has lost entries, the
 // error matches [ErrWiped], too.
 func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	from := lineTo(ctx, s)
@@ -210,8 +210,12 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Name != "" && !d.Open {
-		bad[none] = fmt.Errorf("%w: newcomers wait for %v more", ErrWiped, (healing(d.Layout.Unit) - d.Waited.For).Round(time.Second))
+	switch waits := fmt.Errorf("%w: starts wait for %v", ErrWiped, d.left()); {
+	case d.Open, d.Name == "" && len(found) == 0:
+	case len(found) > 0:
+		bad[none] = errors.Join(bad[none], waits)
+	default:
+		bad[none] = fmt.Errorf("%w; if the store is new, lease.Init (snowflaked init) opens it at once", waits)
 	}
 	var holders []Holder
 	for _, r := range sorted(maps.Values(found)) {

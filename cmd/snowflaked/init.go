@@ -5,17 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
-const aboutInit = `snowflaked init prepares a store that has never been used, so that the first start does not wait for
-three minutes. Run it once, like a migration. If the store has an entry, it changes nothing.
+const aboutInit = `snowflaked init opens a store that has never been used, so that the first start does not wait for three
+minutes. Run it once, like a migration. A start that is waiting already goes on within two seconds. In any other
+store it changes nothing, and says what the store has; the exit status is 0, unless the layout differs.
 
-HAZARD: a store that was in use and has lost all of its entries looks new, and IDs may repeat. So do not run it at
-each start or deployment.
+HAZARD: a store that was in use and has lost all of its entries looks new, and IDs may repeat until a process that
+is alive has put its entries back. So do not run it at each start or deployment.
 
 usage:
   snowflaked init [--store URL] [--layout NAME|SPEC]
@@ -42,9 +44,9 @@ func initialize(ctx context.Context, args []string, getenv func(string) string, 
 		return err
 	}
 	defer closeStore()
-	said := "the store was initialized"
-	if err = lease.Init(ctx, store, l); errors.Is(err, lease.ErrInitialized) {
-		said, err = "nothing was changed: the store was initialized before", nil
+	said := "the store was initialized, and no start waits"
+	if err = lease.Init(ctx, store, l); errors.Is(err, lease.ErrInitialized) && !errors.Is(err, lease.ErrLayout) {
+		said, err = "nothing was changed: "+strings.TrimPrefix(err.Error(), "lease: "), nil
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(stdout, "%s: %s, %v\n", urllease.Redact(*url), said, l)

@@ -32,7 +32,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
-		return serve(ctx, args[0])
+		return serve(ctx, args[0], false)
 	}
 	dir, err := os.MkdirTemp("", "workers")
 	if err != nil {
@@ -40,11 +40,11 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer os.RemoveAll(dir)
 	// File writes beside its directory, too.
-	return serve(ctx, filepath.Join(dir, "ids"))
+	return serve(ctx, filepath.Join(dir, "ids"), true)
 }
 
-func serve(ctx context.Context, dir string) error {
-	l, err := acquire(ctx, dir)
+func serve(ctx context.Context, dir string, isNew bool) error {
+	l, err := acquire(ctx, dir, isNew)
 	if err != nil {
 		return err
 	}
@@ -70,11 +70,13 @@ func serve(ctx context.Context, dir string) error {
 }
 
 // acquire waits for a worker ID for at most 10 s, which is about three windows of the
-// lease. Its context bounds the wait only: the lease lives until it is released.
-func acquire(ctx context.Context, dir string) (*lease.Lease, error) {
+// lease. Its context bounds the wait only: the lease lives until it is released. Only who made
+// the directory a moment ago knows that it is new; otherwise the first start waits for 3 s,
+// because the directory may lie in a file system that is not mounted.
+func acquire(ctx context.Context, dir string, isNew bool) (*lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return lease.Acquire(ctx, lease.File(dir), nil)
+	return lease.Acquire(ctx, lease.File(dir), &lease.Options{NewStore: isNew})
 }
 
 func handle(g *snowflake.Generator) error {
