@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
@@ -152,7 +153,8 @@ func (e *ClockLeapError) Is(target error) bool { return target == ErrClockLeap }
 
 // FileError names the file that the file store could not use. It unwraps to the reason:
 // [ErrBadRecord], or an error of the operating system. It matches [ErrRefused] if this user may not
-// use the file, or if a part of its path is not a directory.
+// use the file, if a part of its path is not a directory, or if no directory can be made in the one
+// above, such as /proc.
 type FileError struct {
 	Path string
 	Err  error
@@ -168,7 +170,8 @@ func (e *FileError) Error() string {
 
 // Is reports whether target is [ErrRefused], and e matches it: see [FileError].
 func (e *FileError) Is(target error) bool {
-	return target == ErrRefused && (errors.Is(e.Err, fs.ErrPermission) || errors.Is(e.Err, syscall.ENOTDIR))
+	return target == ErrRefused && slices.ContainsFunc([]error{fs.ErrPermission, syscall.ENOTDIR, disk.ErrNoDirectories},
+		func(reason error) bool { return errors.Is(e.Err, reason) })
 }
 
 // Unwrap returns the reason.

@@ -69,6 +69,15 @@ func TestUnmountedDirectoryIsAnOutage(t *testing.T) {
 	})
 }
 
+// What never mends by itself ends at once, and the error says what to do.
+func TestImpossibleDirectoryIsRefused(t *testing.T) {
+	for _, dir := range []string{"/proc/nope", "/proc/nope/below"} {
+		_, err := lease.Acquire(t.Context(), lease.File(dir), nil)
+		require.ErrorIs(t, err, lease.ErrRefused, dir)
+		require.ErrorContains(t, err, "/proc/nope: no directory can be made in the one above: choose another directory")
+	}
+}
+
 // The directory lies in a mount that goes away, and the mark beside it goes, too.
 func TestDirectoryInAMountThatIsGoneRepeatsNoID(t *testing.T) {
 	mounted := mountTmpfs(t, "")

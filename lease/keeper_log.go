@@ -219,7 +219,7 @@ func (j *journal) checkClock(l *Lease, err error) {
 			"next", "until the clock has caught up, the generator's policy says what calls do")
 	case !stepped && j.behind:
 		j.behind = false
-		j.info(l, l.Worker(), "the clock has caught up", "time", h.read.UTC())
+		j.info(l, l.Worker(), "the clock is no longer behind", "time", h.read.UTC())
 	}
 }
 

@@ -253,6 +253,11 @@ func (s *Store) explain(key string, err error) error {
 	if isUnavailable(err) {
 		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	}
+	for _, refusal := range []error{rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrPermissionDenied} {
+		if errors.Is(err, refusal) {
+			err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
+		}
+	}
 	return fmt.Errorf("etcdlease: key %s on %s: %w", key, strings.Join(s.client.Endpoints(), ","), err)
 }
 

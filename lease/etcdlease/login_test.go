@@ -119,6 +119,7 @@ func missingRights(t *testing.T, addr string) {
 	require.ErrorIs(t, err, rpctypes.ErrAuthFailed)
 	const limit = 10 * time.Second
 	refused(t, opened(t, connect(t, addr), nil), limit, rpctypes.ErrUserEmpty, addr)
+	refused(t, opened(t, connect(t, addr), nil), limit, lease.ErrRefused, addr)
 
 	var logins atomic.Int64
 	writer, err := login(t, addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(

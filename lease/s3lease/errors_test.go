@@ -33,7 +33,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	servertest.Refusals(t, "s3lease: s3://workers/snowflake/key", body, func(f servertest.RoundTrip) (lease.Store, error) {
 		return s3lease.New(faked(f), "workers", &s3lease.Options{PathStyle: true})
 	}, []servertest.Refusal{
-		{Status: 404, Code: "NoSuchBucket", Says: "make the bucket first"},
+		{Status: 404, Code: "NoSuchBucket", Final: true, Says: "make the bucket first"},
 		{Status: 403, Code: "AccessDenied", Final: true,
 			Says: "s3:GetObject and s3:PutObject on s3://workers/snowflake/*, and s3:ListBucket"},
 		{Status: 403, Code: "SignatureDoesNotMatch", Final: true, Says: "SignatureDoesNotMatch"},

@@ -398,6 +398,7 @@ func (s *Store) explain(key string, err error) error {
 	switch code(err) {
 	case "NoSuchBucket":
 		advice = ": make the bucket first, in the region of the config"
+		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	case "AccessDenied":
 		advice = ": the process needs s3:GetObject and s3:PutObject on " + s.place("*") + ", and s3:ListBucket on the bucket"
 		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)

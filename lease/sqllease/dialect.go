@@ -288,6 +288,8 @@ func (t *table) wrap(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %s: %w", ErrNoTable, t.name, err)
 	case isAway(err):
 		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
+	case isNoDatabase(err):
+		err = fmt.Errorf("%w: create the database, or correct its name: %w", driver.ErrRefused, err)
 	case isRefusal(err):
 		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	case ctx.Err() == nil:
@@ -333,9 +335,13 @@ func isAway(err error) bool {
 		hasState(err, "57P01", "57P02", "57P03", "53300", "25006") || hasNumber(err, 1040, 1053, 1290)
 }
 
-// isRefusal reports whether err says that the password is wrong, or that the user lacks a right.
+// isNoDatabase reports whether err says that the database does not exist.
+func isNoDatabase(err error) bool { return hasState(err, "3D000") || hasNumber(err, 1049) }
+
+// isRefusal reports whether err says that the password is wrong, that the user lacks a right, or
+// that this host may not connect.
 func isRefusal(err error) bool {
-	return hasState(err, "28000", "28P01", "42501") || hasNumber(err, 1044, 1045, 1142, 1143, 1227, 1698)
+	return hasState(err, "28000", "28P01", "42501") || hasNumber(err, 1044, 1045, 1130, 1142, 1143, 1227, 1698)
 }
 
 // isBusy reports whether err says that nothing was changed because other statements were in

@@ -250,11 +250,20 @@ func (o *Operation) MakeDir(dir string) error {
 		}
 	}
 	err := o.ask("make directory", dir, func() error { return os.Mkdir(dir, 0o755) })
+	if errors.Is(err, fs.ErrNotExist) {
+		if is, bad := o.Exists(parent); is && bad == nil {
+			return &Error{Path: dir, Err: fmt.Errorf("%w: choose another directory: %w", ErrNoDirectories, err.(*Error).Err)}
+		}
+	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return o.syncDir(parent)
 }
+
+// ErrNoDirectories is matched by the error of MakeDir if the directory above exists, and its file
+// system makes no directories, as /proc does.
+var ErrNoDirectories = errors.New("no directory can be made in the one above")
 
 // syncDir makes the creations, renames and removals in a directory durable. Windows cannot
 // sync a directory, and NTFS keeps them in its journal.

@@ -374,6 +374,13 @@ func refusedUsers(t *testing.T, s *server) {
 		assert.ErrorContains(t, err, says)
 	}
 	refused("app", "wrong", table, says)
+	// MySQL tells only a user who could see a database that it does not exist.
+	driver, source := ownersDSN(s.dialect, s.addr, "missing")
+	lost := database{s.dialect, func(t testing.TB) *sql.DB { return servertest.Open(t, driver, source) }}.store(t, table)
+	_, err := lease.Acquire(t.Context(), lost, nil)
+	require.ErrorIs(t, err, lease.ErrRefused)
+	require.ErrorContains(t, err, "create the database, or correct its name")
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
 	refused("reader", "reader", table, denied)
 	// Since PostgreSQL 15 nobody else may create tables in the schema public.
 	refused("reader", "reader", newTable(), denied)
