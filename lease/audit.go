@@ -69,7 +69,7 @@ func ReadHistory(ctx context.Context, s Store) (*History, error) {
 		return nil, err
 	}
 	if d.version == "" {
-		return nil, ErrWiped
+		return nil, fmt.Errorf("%w: the store has no entries", ErrWiped)
 	}
 	h := newHistory(d)
 	for worker := range bad {

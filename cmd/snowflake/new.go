@@ -68,7 +68,8 @@ func issueLeased(s *streams, dir string, opts *snowflake.Options, n int, decode 
 
 	window := max(3*time.Second, opts.Layout.Unit)
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Layout: opts.Layout, Window: window, Logger: log})
+	// Whoever issues IDs by hand knows the directory, and does not wait for a window the first time.
+	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Layout: opts.Layout, Window: window, Logger: log, NewStore: true})
 	if errors.Is(err, lease.ErrLayout) || errors.Is(err, lease.ErrInvalidOptions) {
 		return err
 	}
