@@ -142,10 +142,11 @@ func notes(r texts.Reading, found layouts.Ranking) (notes []string) {
 		}
 		notes = append(notes, site+" is not known, so the URL does not decide")
 	}
-	if rounding, ok := texts.Rounded(slices.Values(r.IDs)); r.Form == "decimal" && ok {
+	rounding, rounded := texts.Rounded(slices.Values(r.IDs))
+	if rounded = rounded && r.Form == "decimal"; rounded {
 		notes = append(notes, rounding.String())
 	}
-	if len(found.Mixture) > 0 {
+	if len(found.Mixture) > 0 && !(rounded && rounding.Sure) {
 		var parts []string
 		for _, p := range found.Mixture {
 			name := "of no known layout"

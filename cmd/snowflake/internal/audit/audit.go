@@ -255,7 +255,7 @@ func (a *Audit) Finish() (*Report, error) {
 		Layout: a.layout.String(), IDs: a.ids.n,
 		Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}, Notes: []string{}, // in JSON []
 	}
-	a.findRounded(r)
+	rounded := a.findRounded(r)
 	if a.leases != nil {
 		for id := range a.ids.all() {
 			if err := a.leases.Add(id); err != nil {
@@ -270,6 +270,10 @@ func (a *Audit) Finish() (*Report, error) {
 	for same := range a.ids.sorted() {
 		a.count(r, same)
 	}
+	merged := a.repeated.Count > 0 && a.exact == a.ids.n && a.large >= few // rounding may have merged IDs
+	if merged {
+		a.repeated.What += ", perhaps because they were rounded"
+	}
 	for _, f := range []Fault{a.repeated, a.strangers, a.future, a.unreadable, a.old} {
 		if f.Count > 0 && (a.Ordered || f.What != a.old.What) {
 			r.Wrong = append(r.Wrong, f)
@@ -283,31 +287,36 @@ func (a *Audit) Finish() (*Report, error) {
 		return cmp.Or(cmp.Compare(a.Datacenter, b.Datacenter), cmp.Compare(a.Worker, b.Worker),
 			cmp.Compare(a.ClockSeq, b.ClockSeq))
 	})
-	a.note(r)
+	switch {
+	case rounded: // the cause of all that could be noted
+	case merged:
+		r.Notes = append(r.Notes, "a float64 holds each of the IDs: if they went through JavaScript, a spreadsheet or the like, "+
+			"rounding may have made the IDs that occur more than once; compare some with their source")
+	default:
+		a.note(r)
+	}
 	return r, nil
 }
 
 // few bounds a number of IDs that may all end in zeros by chance, as first IDs of their ticks.
 const few = 10
 
-// findRounded reports whether the IDs were rounded. If they were, this is the cause of most other
-// findings.
-func (a *Audit) findRounded(r *Report) {
-	switch rounding, ok := texts.Rounded(a.ids.all()); {
+// findRounded reports whether the IDs were surely rounded. If they were, this is the cause of most
+// other findings.
+func (a *Audit) findRounded(r *Report) bool {
+	rounding, ok := texts.Rounded(a.ids.all())
+	switch {
 	case ok && rounding.Sure:
 		what := fmt.Sprintf("IDs that were rounded %s (read the table from its source again, with the IDs as text)", rounding.By)
 		r.Wrong = append(r.Wrong, Fault{What: what, Count: rounding.Count})
 	case ok:
 		r.Notes = append(r.Notes, rounding.String())
 	}
+	return ok && rounding.Sure
 }
 
 // note adds the notes on possible faults.
 func (a *Audit) note(r *Report) {
-	if n := a.repeated.Count; n > 0 && a.exact == a.ids.n && a.large >= few {
-		r.Notes = append(r.Notes, "a float64 holds each of the IDs: if they went through JavaScript, a spreadsheet or the like, "+
-			"rounding may have made the IDs that occur more than once; compare some with their source")
-	}
 	if n := a.old.Count; n > 0 && !a.Ordered {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d IDs are more than a second older than the previous ID of their worker: "+
 			"the list is not in the order of issue. If it should be, such as a log of one process, --order makes that a fault", n))
