@@ -69,6 +69,8 @@ type Reader struct {
 	bad     error         // why the last try did not succeed; nil if it did
 	since   time.Time     // when bad began
 	logged  string        // the cause logged last since a try succeeded
+
+	counts counts
 }
 
 // stall is an error that needs no repair: it ends when what is waited for has happened.
@@ -182,7 +184,7 @@ func (r *Reader) await(ctx context.Context, look func(context.Context) (Span, er
 			if r.bad, r.logged = nil, ""; failed.error != nil {
 				return Span{}, failed.error
 			}
-			if s.UpTo != s.After {
+			if r.counts.succeed(s); s.UpTo != s.After {
 				r.after, r.back, r.idle = s.UpTo, nil, r.o.Every
 				return s, nil
 			}
@@ -280,6 +282,7 @@ func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
 	if err := q.QueryRowContext(ctx, r.count, int64(r.after), int64(reached)).Scan(&n, &last); err != nil || n == 0 {
 		return s, err
 	}
+	r.counts.counted(n, last)
 	if s.UpTo = reached; n == r.o.Rows {
 		s.UpTo = last
 	}
@@ -311,6 +314,7 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		r.counts.waits(first)
 	}
 	if first <= reached { // another reader has raised the fence, or the replica lags
 		return true, nil
@@ -350,12 +354,14 @@ func (r *Reader) compare(at snowflake.ID, err error) (snowflake.ID, error) {
 // fails records why a try did not succeed, and logs it unless the last one logged had the same
 // cause. A stall is logged once it has lasted for s.after.
 func (r *Reader) fails(err error) {
-	s, ok := err.(*stall)
-	if !ok {
+	s, stalls := err.(*stall)
+	if !stalls {
 		s = &stall{why: "cannot read; trying again", attrs: []any{"err", err}}
 	}
 	why := cause.Of(err)
-	if r.bad == nil || cause.Of(r.bad) != why {
+	begins := r.bad == nil || cause.Of(r.bad) != why
+	r.counts.fail(err, stalls, begins)
+	if begins {
 		r.since, r.idle = time.Now(), cmp.Or(s.pause, r.o.Every)
 	}
 	if r.bad = err; r.logged != why && time.Since(r.since) >= s.after {

@@ -13,9 +13,10 @@ import (
 
 // Mark is a reading of the watermark. It is right whether or not somebody keeps it back.
 type Mark struct {
-	ID     snowflake.ID // each ID that is issued from now on is greater
-	HeldBy *Holder      // who keeps it further back than its renewals explain; nil: nobody
-	Why    string       // why HeldBy keeps it back, for people
+	ID     snowflake.ID     // each ID that is issued from now on is greater
+	HeldBy *Holder          // who keeps it further back than its renewals explain; nil: nobody
+	Why    string           // why HeldBy keeps it back, for people
+	Layout snowflake.Layout // of the IDs
 }
 
 // Watermark reads the watermark once: an ID below every ID issued from now on under this store.
@@ -171,7 +172,7 @@ func (v *viewer) watermark() (Mark, error) {
 	}
 	at, l := v.mark.Published, v.door.Layout
 	id, _ := l.Encode(snowflake.Parts{Time: earlier(at, l.Expires().Add(-1))})
-	m := Mark{ID: max(0, id-1)} // 0 also if at is before the epoch
+	m := Mark{ID: max(0, id-1), Layout: l} // 0 also if at is before the epoch
 	if by != nil && v.now.Sub(at) > v.explained(*by, before) {
 		h := by.held()
 		m.HeldBy, m.Why = &h, v.why(*by)

@@ -1,4 +1,4 @@
-// Package metrics shows a generator and its lease to Prometheus.
+// Package metrics shows a generator and its lease, and readers of package follow, to Prometheus.
 //
 //	collector, err := metrics.New(gen, &metrics.Options{Lease: l})
 //	...
@@ -48,6 +48,19 @@
 //	(2) as the kernel reports it, on Linux only
 //	(3) after it has acknowledged them: see Stats.Unsafe
 //	(4) with OnLoss: Stop
+//
+// Of a reader of package follow, with [NewReader]:
+//
+//	snowflake_reader_spans_total      spans that the reader returned
+//	snowflake_reader_rows_total       their rows, if the reader knows the table
+//	snowflake_reader_stalls_total     waits for the watermark, writers or a replica
+//	snowflake_reader_failures_total   troubles of the database or the store
+//	snowflake_reader_lag_seconds      the age of the oldest row that waits (5)
+//	snowflake_reader_waiting_seconds  how long the reader has waited; 0 if it does not wait
+//	snowflake_reader_held_back        1 if a holder keeps the reader back, else 0 (6)
+//
+//	(5) or of the last row that was returned, until the reader looks again: see follow.Stats
+//	(6) the labels worker, owner and host name the holder
 //
 // # Alerts and a dashboard
 //
@@ -128,19 +141,19 @@ func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 		return nil, fmt.Errorf("metrics: %w: Labels: %q is a label of the metrics themselves", snowflake.ErrInvalidOptions, errorLabel)
 	}
 	c := &Collector{gen: gen, lease: o.Lease, clock: o.Clock, labels: maps.Clone(o.Labels)}
-	if _, err := c.metric("worker_id", "", 0); err != nil {
+	if _, err := metric("worker_id", "", c.labels, 0); err != nil {
 		return nil, fmt.Errorf("metrics: %w: Labels: %w", snowflake.ErrInvalidOptions, err)
 	}
 	return c, nil
 }
 
 // metric returns a metric. It is a counter if its name ends in _total.
-func (c *Collector) metric(name, help string, v float64) (prometheus.Metric, error) {
+func metric(name, help string, labels prometheus.Labels, v float64) (prometheus.Metric, error) {
 	kind := prometheus.GaugeValue
 	if strings.HasSuffix(name, "_total") {
 		kind = prometheus.CounterValue
 	}
-	return prometheus.NewConstMetric(prometheus.NewDesc("snowflake_"+name, help, nil, c.labels), kind, v)
+	return prometheus.NewConstMetric(prometheus.NewDesc("snowflake_"+name, help, nil, labels), kind, v)
 }
 
 // Describe sends the descriptions of all metrics that Collect sends.
@@ -149,7 +162,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeBy
 // Collect reads the statistics once and sends them.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	send := func(name, help string, v float64) {
-		m, _ := c.metric(name, help, v) // New has checked the labels
+		m, _ := metric(name, help, c.labels, v) // New has checked the labels
 		to <- m
 	}
 	s, now := c.gen.Stats(), c.clock.Now()

@@ -19,8 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/follow"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/metrics"
 )
 
 // promtool runs Prometheus' own checker.
@@ -58,11 +60,23 @@ func serverMetrics(t *testing.T) (names []string) {
 	return names
 }
 
+// own returns the metrics of this module's collectors.
+func own(t *testing.T) map[string]float64 {
+	t.Helper()
+	f, err := follow.NewFence(follow.SQLite, "fence")
+	require.NoError(t, err)
+	reader, err := metrics.NewReader(follow.NewReader(lease.File(t.TempDir()), nil, f, 0, nil), nil)
+	require.NoError(t, err)
+	all := gathered(t, leased(t))
+	maps.Copy(all, gathered(t, reader))
+	return all
+}
+
 // known fails the test if a text names a metric that neither a collector nor the server has. It
 // returns the names.
 func known(t *testing.T, where, text string) []string {
 	t.Helper()
-	all, server := gathered(t, leased(t)), serverMetrics(t)
+	all, server := own(t), serverMetrics(t)
 	used := series.FindAllString(text, -1)
 	for _, name := range used {
 		if strings.HasPrefix(name, "snowflake_server_") || strings.HasPrefix(name, "snowflake_store_") {
@@ -92,7 +106,7 @@ func TestPackageDocListsAllMetrics(t *testing.T) {
 	require.NoError(t, err)
 	doc, _, _ := strings.Cut(string(b), "package metrics")
 	got := slices.Sorted(slices.Values(known(t, "the doc", doc)))
-	want := slices.Sorted(maps.Keys(gathered(t, leased(t))))
+	want := slices.Sorted(maps.Keys(own(t)))
 	assert.Equal(t, want, got)
 }
 
@@ -112,15 +126,19 @@ func TestServersPageListsAllMetrics(t *testing.T) {
 
 // A new field of the statistics needs a metric.
 func TestCollectSendsEachField(t *testing.T) {
-	b, err := os.ReadFile("metrics.go")
-	require.NoError(t, err)
 	for _, of := range []struct {
+		file  string
 		name  string // in Collect
 		stats any
-	}{{"s", snowflake.Stats{}}, {"s.Refused", snowflake.Refused{}}, {"l", lease.Stats{}}, {"l.Clock", lease.ClockSync{}}} {
+	}{
+		{"metrics.go", "s", snowflake.Stats{}}, {"metrics.go", "s.Refused", snowflake.Refused{}},
+		{"metrics.go", "l", lease.Stats{}}, {"metrics.go", "l.Clock", lease.ClockSync{}}, {"reader.go", "s", follow.Stats{}},
+	} {
+		b, err := os.ReadFile(of.file)
+		require.NoError(t, err)
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of.stats)) {
 			read := regexp.MustCompile(`\b` + regexp.QuoteMeta(of.name+"."+field.Name) + `\b`)
-			assert.True(t, read.Match(b), "metrics.go: Collect sends no metric of %T.%s", of.stats, field.Name)
+			assert.True(t, read.Match(b), "%s: Collect sends no metric of %T.%s", of.file, of.stats, field.Name)
 		}
 	}
 }
@@ -174,7 +192,7 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 	// Prometheus sets the first two; Options.Labels names the next three, and the error is a
 	// refusal's; the others are the server's.
 	has := []string{"job", "instance", "generator", "datacenter", "fleet", "error", "method", "code", "le",
-		"client", "state", "version", "files"}
+		"client", "state", "version", "files", "table", "worker", "owner", "host"}
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range d.Panels {
 		assert.False(t, ids[p.ID], "two panels have the ID %d", p.ID)
@@ -202,7 +220,7 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 	for _, name := range serverMetrics(t) {
 		assert.True(t, shown[name] || shown[name+"_count"], "%s is on no panel", name)
 	}
-	for name := range gathered(t, leased(t)) {
+	for name := range own(t) {
 		assert.True(t, shown[name] || name == "snowflake_lease_ended", "%s is on no panel", name)
 	}
 	for _, v := range d.Templating.List {

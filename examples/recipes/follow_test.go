@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gorm.io/driver/postgres"
@@ -24,6 +27,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/follow"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/metrics"
 )
 
 // Note is a row of an outbox.
@@ -98,6 +102,10 @@ func testFollow(t *testing.T, url string) {
 		}
 	}
 	r := follow.NewReader(store, stdlib.OpenDBFromPool(pool), o.fence, 0, &follow.Options{Table: "notes", Every: 50 * time.Millisecond})
+	registry := prometheus.NewRegistry()
+	collector, err := metrics.NewReader(r, prometheus.Labels{"table": "notes"})
+	require.NoError(t, err)
+	require.NoError(t, registry.Register(collector))
 	for name, insert := range ways {
 		require.NoError(t, insert(0), name)
 		var found []string
@@ -115,6 +123,12 @@ func testFollow(t *testing.T, url string) {
 		_, err = db.Exec(fmt.Sprintf(`SELECT setval('notes_fence_mark', %d)`, id))
 		require.NoError(t, err)
 	}
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
+		# HELP snowflake_reader_rows_total Rows of these spans, if the reader knows the table.
+		# TYPE snowflake_reader_rows_total counter
+		snowflake_reader_rows_total{table="notes"} %d
+	`, len(ways))), "snowflake_reader_rows_total"))
+	require.Positive(t, r.Stats().Lag)
 }
 
 type text []string
