@@ -199,7 +199,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.DurationVar(&c.drain, "drain", 2*time.Second, "how long to continue serving after SIGTERM, until load balancers have noticed")
 	fs.DurationVar(&c.grace, "grace", 15*time.Second, "how long requests may take to finish after --drain")
 	fs.StringVar(&c.logFormat, "log-format", "text", "`text|json` of the log on standard error")
-	fs.BoolVar(&c.accessLog, "access-log", true, "log each request")
+	fs.BoolVar(&c.accessLog, "access-log", false, "log each request, in some 150 bytes")
 	if err := parse(fs, about, args, getenv, stdout); err != nil {
 		return nil, err
 	}

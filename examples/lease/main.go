@@ -2,14 +2,16 @@
 // from a directory, issues IDs until its work is done or a signal stops it, finishes
 // the request that is under way, and gives the worker ID back.
 //
-//	go run ./examples/lease /var/lib/orders/workers
+//	go run ./examples/lease /var/lib/orders/workers orders-1
 //
-// If two such programs run at the same time, their worker IDs differ. Without an argument, the
-// program uses a temporary directory, which no other process shares.
+// The second argument is the owner of the lease: the same name after a restart, and no other
+// process's. If two such programs run at the same time, their worker IDs differ. Without arguments,
+// the program uses a temporary directory, which no other process shares.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -31,8 +33,12 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) > 0 {
-		return serve(ctx, args[0], false)
+	switch len(args) {
+	case 0:
+	case 2:
+		return serve(ctx, args[0], &lease.Options{Owner: args[1]})
+	default:
+		return errors.New("usage: lease [DIRECTORY OWNER]")
 	}
 	dir, err := os.MkdirTemp("", "workers")
 	if err != nil {
@@ -40,11 +46,11 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer os.RemoveAll(dir)
 	// File writes beside its directory, too.
-	return serve(ctx, filepath.Join(dir, "ids"), true)
+	return serve(ctx, filepath.Join(dir, "ids"), &lease.Options{Owner: "orders-1", NewStore: true})
 }
 
-func serve(ctx context.Context, dir string, isNew bool) error {
-	l, err := acquire(ctx, dir, isNew)
+func serve(ctx context.Context, dir string, opts *lease.Options) error {
+	l, err := acquire(ctx, dir, opts)
 	if err != nil {
 		return err
 	}
@@ -73,10 +79,10 @@ func serve(ctx context.Context, dir string, isNew bool) error {
 // lease. Its context bounds the wait only: the lease lives until it is released. Only who made
 // the directory a moment ago knows that it is new; otherwise the first start waits for 3 s,
 // because the directory may lie in a file system that is not mounted.
-func acquire(ctx context.Context, dir string, isNew bool) (*lease.Lease, error) {
+func acquire(ctx context.Context, dir string, opts *lease.Options) (*lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return lease.Acquire(ctx, lease.File(dir), &lease.Options{NewStore: isNew})
+	return lease.Acquire(ctx, lease.File(dir), opts)
 }
 
 func handle(g *snowflake.Generator) error {

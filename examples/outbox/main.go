@@ -62,22 +62,38 @@ func main() {
 			}
 		}
 	case "write":
-		// It inserts an event for each line. A real program also makes the change that the event
-		// reports. With this FloorEvery, events come some 2 s later.
-		l := must(lease.Acquire(ctx, store, &lease.Options{FloorEvery: time.Second}))
-		defer l.Release(ctx)
-		w := follow.NewWriter(db, fence, l, must(snowflake.NewLeased(l, nil)))
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-			check(w.Do(ctx, func(tx *follow.Tx) error {
-				id, err := tx.NextID()
-				if err != nil {
-					return err
-				}
-				_, err = tx.ExecContext(ctx, `INSERT INTO outbox (id, event) VALUES ($1, $2)`, id, lines.Text())
+		check(write(ctx, db, store, fence)) // after it has released its worker ID
+	}
+}
+
+// write inserts an event for each line. A real program also makes the change that the event
+// reports. With this FloorEvery, events come some 2 s later.
+func write(ctx context.Context, db *sql.DB, store lease.Store, fence *follow.Fence) error {
+	l, err := lease.Acquire(ctx, store, &lease.Options{FloorEvery: time.Second})
+	if err != nil {
+		return err
+	}
+	defer l.Release(ctx)
+	gen, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		return err
+	}
+	w := follow.NewWriter(db, fence, l, gen)
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		err := w.Do(ctx, func(tx *follow.Tx) error {
+			id, err := tx.NextID()
+			if err != nil {
 				return err
-			}))
+			}
+			_, err = tx.ExecContext(ctx, `INSERT INTO outbox (id, event) VALUES ($1, $2)`, id, lines.Text())
+			return err
+		})
+		if err != nil {
+			return err
 		}
 	}
+	return lines.Err()
 }
 
 func must[T any](value T, err error) T {
