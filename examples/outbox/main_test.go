@@ -17,6 +17,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
 func TestMain(m *testing.M) {
@@ -145,4 +147,23 @@ func TestEveryEventIsDelivered(t *testing.T) {
 		write("third")
 	}
 	require.ErrorContains(t, <-ended, "exit status 1")
+}
+
+// A writer whose event cannot be stored gives its worker ID back before it ends.
+func TestWriterThatFailsReleasesItsWorkerID(t *testing.T) {
+	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() })
+	db := servertest.Open(t, "pgx", url(addr))
+	require.NoError(t, program(t, url(addr), "init").Run())
+	_, err := db.Exec(`DROP TABLE outbox`)
+	require.NoError(t, err)
+	cmd := program(t, url(addr), "write")
+	cmd.Stdin = strings.NewReader("an event\n")
+	require.Error(t, cmd.Run())
+	store, err := sqllease.New(db, sqllease.PostgreSQL, nil)
+	require.NoError(t, err)
+	holders, err := lease.Holders(t.Context(), store)
+	require.NoError(t, err)
+	require.Len(t, holders, 1)
+	require.Equal(t, lease.StateFree, holders[0].State)
 }
