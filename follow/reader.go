@@ -76,12 +76,18 @@ type Reader struct {
 // stall is an error that needs no repair: it ends when what is waited for has happened.
 type stall struct {
 	why   string
+	cause string        // who or what causes it, if that is known; it is logged if it changes
 	after time.Duration // how long it lasts before it is logged
 	pause time.Duration // how long to wait before the second try; 0: Options.Every
 	attrs []any         // for the log
 }
 
-func (s *stall) Error() string { return s.why }
+func (s *stall) Error() string {
+	if s.cause == "" {
+		return s.why
+	}
+	return s.why + ": " + s.cause
+}
 
 // NewReader returns a reader of the rows whose IDs are above after, which is the cursor: 0 for a
 // new reader, and otherwise the UpTo of the last span that was processed. s is the store of the
@@ -330,6 +336,7 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 		r.idle = r.o.Every
 		s := &stall{
 			why:   "waiting for the watermark to pass the next row",
+			cause: m.Why,
 			attrs: []any{"row", first, "watermark", m.ID, "why", m.Why},
 		}
 		if m.HeldBy == nil || r.o.Table == "" {

@@ -10,10 +10,12 @@ import (
 
 // Stats says how a [Reader] is doing.
 type Stats struct {
-	Spans    uint64 // spans that Next and Read returned
-	Rows     uint64 // rows of these spans; 0 without Options.Table
-	Stalls   uint64 // times that the reader began to wait for the watermark, writers or a replica
-	Failures uint64 // times that the database or the store began to fail, or to fail for another reason
+	Spans uint64 // spans that Next and Read returned
+	Rows  uint64 // rows of these spans; 0 without Options.Table
+
+	// Stalls counts how often the reader began to wait for the watermark, writers or a replica, and
+	// Failures how often the database or the store began to fail. A new cause counts anew.
+	Stalls, Failures uint64
 
 	// Lag is the age of the oldest row that is known to wait for the reader or, if none is, of the
 	// last row that the reader returned, until it looks again and finds none. It is 0 if no row
