@@ -92,6 +92,24 @@ func BenchmarkNextIDLeased(b *testing.B) {
 	}
 }
 
+// BenchmarkNextIDOfAFewInATick makes about so many IDs in each tick. The first ID of a tick costs
+// more than the others.
+func BenchmarkNextIDOfAFewInATick(b *testing.B) {
+	for _, bench := range []struct {
+		ids  int
+		unit time.Duration
+	}{{1, 40}, {10, 700}, {100, 4 * time.Microsecond}} {
+		b.Run(fmt.Sprintf("ids=%d", bench.ids), func(b *testing.B) {
+			g := benchGenerator(b, &Options{Layout: Layout{Epoch: DefaultEpoch, Unit: bench.unit, TimeBits: 54, WorkerBits: 1, SequenceBits: 8}})
+			for b.Loop() {
+				if _, err := g.NextID(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkNextIDParallel(b *testing.B) {
 	for _, bench := range []struct {
 		name   string

@@ -164,8 +164,8 @@ func (g *Generator) nap(ctx context.Context, d time.Duration) error {
 // finish ends c, and puts back the IDs for whose tick it waits.
 func (g *Generator) finish(c *call) {
 	if c.slot.n > 0 {
-		g.mu.Lock()
-		defer g.mu.Unlock()
+		g.lock()
+		defer g.unlock()
 		g.freeSlot(c)
 	}
 }
@@ -181,10 +181,8 @@ func (g *Generator) freeSlot(c *call) {
 // advance returns what c does next. It checks everything before it changes anything, and changes
 // the sequence only if c gets IDs, or takes them to wait for their tick.
 func (g *Generator) advance(c *call) (todo, error) {
-	if !g.mu.TryLock() {
-		g.contend()
-	}
-	defer g.mu.Unlock()
+	g.lock()
+	defer g.unlock()
 	return g.advanceLocked(c)
 }
 
@@ -219,7 +217,7 @@ func (g *Generator) advanceLocked(c *call) (todo, error) {
 	case stepWait:
 		return g.wait(c, &v, agreed, b)
 	case stepAsk:
-		g.counts.backward++
+		g.counts().Backward++
 		q := &question{Backward: b}
 		if g.window != nil {
 			q.grant = g.window.grant
@@ -234,8 +232,8 @@ func (g *Generator) begun(c *call) run {
 	if c.slot.n == 0 {
 		return run{}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lock()
+	defer g.unlock()
 	now, err := g.read(c)
 	if err != nil || g.window != nil && g.window.ended || c.slot.era != g.seq.era || c.slot.tick > g.limit(now) {
 		return run{}
@@ -333,9 +331,11 @@ func (g *Generator) issue(c *call, v *view) run {
 	} else {
 		r = g.reserve(c, v)
 		g.seq.returned(v.place, r)
+		until := int64(never)
 		if g.clock == nil && v.kind != leftover {
-			g.fresh = g.holds(v.now)
+			until = int64(g.holds(v.now))
 		}
+		g.until.Store(until)
 	}
 	if g.window != nil {
 		g.window.stamped = max(g.window.stamped, r.tick)
@@ -346,17 +346,16 @@ func (g *Generator) issue(c *call, v *view) run {
 // reserve takes IDs for c. g.mu must be held.
 func (g *Generator) reserve(c *call, v *view) run {
 	g.freeSlot(c)
-	g.fresh = never
 	skip := int64(0)
 	if g.seq.enters(v.place) {
 		switch {
 		case v.kind == bumped:
-			g.counts.bumps++
+			g.counts().Bumps++
 		case v.tick < g.seq.tick:
-			g.counts.rewinds++
+			g.counts().Rewinds++
 		}
 		if v.tick > v.now.tick && g.borrow > 0 {
-			g.counts.borrowed++
+			g.counts().Borrowed++
 		}
 		// A tick that was stamped before has fewer IDs left than a whole tick.
 		if size := g.seq.layout.sequences(); g.seq.random && v.left == size {
@@ -395,6 +394,7 @@ func (g *Generator) wait(c *call, v *view, agreed Action, b Backward) (todo, err
 	}
 	if !v.held {
 		c.slot = g.reserve(c, v)
+		g.until.Store(never)
 		g.seq.waiting().hold(c.slot.tick, c.slot.n)
 	}
 	return g.beginWait(c, v.now, mono, d, due), nil

@@ -134,13 +134,13 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 			g, err := New(0, &Options{Layout: layout, Clock: SystemClock(), OnBackward: FailPolicy()})
 			require.NoError(t, err)
 			done := make(chan error)
-			g.mu.Lock()
+			g.lock()
 			go func() { done <- take(g) }()
 			for start := time.Now(); time.Since(start) < ms; {
 				runtime.Gosched() // until the call waits for the lock
 			}
 			todo, err := g.advanceLocked(&call{n: 2})
-			g.mu.Unlock()
+			g.unlock()
 			require.NoError(t, err)
 			require.EqualValues(t, 2, todo.ids.n)
 			require.NoError(t, <-done)

@@ -79,7 +79,25 @@ type world struct {
 type flight struct {
 	call
 	open bool
+	unlocked
 }
+
+// unlocked is how far a call has come that takes IDs of the open tick without the lock. Between two
+// stages it may stop for any time.
+type unlocked struct {
+	stage stage
+	sight sight
+	read  uint64 // the ticks that the clock has read since the call began, as bits, if there is no order
+}
+
+type stage uint8
+
+const (
+	locks  stage = iota // it goes, or will go, the way of obtain
+	sees                // it has seen the word
+	reads               // it has read the clock, which was in time
+	claims              // it has claimed IDs
+)
 
 // moveKind is what happens in a state.
 type moveKind uint8
@@ -88,7 +106,8 @@ const (
 	begins moveKind = iota
 	wakes
 	givesUp
-	takesOpen
+	looks
+	goesOn
 	timePasses
 	leaseChanges
 	clone
@@ -99,7 +118,7 @@ const (
 )
 
 var moveTexts = [...]string{
-	"call %d begins", "call %d wakes", "call %d gives up", "call %d takes an ID of the open tick", "half a tick passes",
+	"call %d begins", "call %d wakes", "call %d gives up", "call %d begins, and sees the word", "call %d takes its next step without the lock", "half a tick passes",
 	"the lease changes", "the machine is cloned", "the lease stops the generator", "the lease lets the generator look",
 	"the lease takes a part back", "the lease asks for the floor",
 }
@@ -234,6 +253,7 @@ func (x *explorer) newLease() Lease {
 }
 
 func (l exhaustLease) Grant() Grant {
+	l.x.checkSealed(l.x.world, move{})
 	d, at := &l.x.world.deal, func(tick int64) time.Time { return l.x.layout.time(instant{tick: tick}) }
 	return Grant{Worker: d.worker, ClockSeq: d.seq, From: at(d.from), To: at(d.to)}
 }
@@ -307,7 +327,14 @@ func (x *explorer) set(s ids) int32 {
 func (w *world) clone() *world {
 	c := *w
 	o := w.g
-	c.g = &Generator{fresh: o.fresh, seq: o.seq, wall: o.wall, counts: o.counts, borrow: o.borrow, clock: o.clock, policy: o.policy}
+	c.g = &Generator{generator: generator{machine: o.machine, seq: o.seq, wall: o.wall, borrow: o.borrow, clock: o.clock, policy: o.policy}}
+	c.g.next.Store(o.next.Load())
+	c.g.until.Store(o.until.Load())
+	c.g.born.Store(o.born.Load())
+	if o.counted != nil {
+		counted := *o.counted
+		c.g.counted = &counted
+	}
 	if p := o.seq.past; p != nil {
 		q := *p
 		q.ring.marks, q.seqs.last = slices.Clone(p.ring.marks), slices.Clone(p.seqs.last)
@@ -344,9 +371,9 @@ func (x *explorer) key(w *world) string {
 		return 0
 	}
 	g, q := w.g, &w.g.seq
-	add(int64(q.nextID), q.left, q.tick, q.reached, int64(q.fixed), flag(q.late))
+	add(int64(g.next.Load()), int64(q.nextID), q.left, q.tick, q.reached, int64(q.fixed), flag(q.late))
 	if x.builtin {
-		add(int64(max(g.fresh-x.mono, -1)))
+		add(int64(max(time.Duration(g.until.Load())-x.mono, -1)))
 	}
 	if s := q.slots; s != nil {
 		add(s.held, int64(s.served), int64(len(s.back)))
@@ -367,7 +394,7 @@ func (x *explorer) key(w *world) string {
 	if v := g.window; v != nil {
 		d := &w.deal
 		add(v.hi, v.after, v.closed, v.stamped, int64(v.bumping), flag(v.ended), int64(v.grant.Worker),
-			int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(v.born))
+			int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(g.born.Load()))
 		add(int64(d.worker), int64(d.seq), d.from, d.to, d.bound, d.other, int64(d.spare), int64(d.generation), int64(d.of))
 	}
 	for i := range w.calls {
@@ -379,6 +406,7 @@ func (x *explorer) key(w *world) string {
 		if g.window != nil {
 			add(flag(f.extended != nil), flag(f.extended == g.window.grant))
 		}
+		add(int64(f.stage), int64(f.sight.word), int64(f.sight.born), int64(f.unlocked.read))
 		add(f.n, int64(f.slot.first), f.slot.n, flag(f.slot.n > 0 && f.slot.era != q.era),
 			flag(f.watch.began), int64(f.agreed.action), int64(f.agreed.by), int64(f.asks))
 	}
@@ -397,6 +425,9 @@ func (x *explorer) explore() {
 // add notes a state w to which a move leads from here, the state was.
 func (x *explorer) add(was, w *world, e edge) {
 	x.checkOnce(w, e.move)
+	if issued := int64(w.g.Stats().Issued-was.g.Stats().Issued) - w.claimed() + was.claimed(); issued != int64(e.got) {
+		x.fail(e.move, "Stats counts %d IDs as issued, and %d are returned", issued, e.got)
+	}
 	key := x.key(w)
 	to, ok := x.found[key]
 	if !ok {
@@ -438,7 +469,7 @@ func (x *explorer) checkOnce(w *world, m move) {
 	var seen ids
 	for _, r := range runs {
 		for k := range r.n {
-			id := r.first + ID(k)*w.g.seq.stride
+			id := r.first + ID(k)*w.g.seq.stride()
 			if seen.has(id) {
 				x.fail(m, "ID %d waits twice to be returned", id)
 			}
@@ -497,7 +528,7 @@ func (x *explorer) moves(w *world) {
 	free := int8(slices.IndexFunc(w.calls, func(f flight) bool { return !f.open }))
 	for at := range int8(len(x.readings)) {
 		for i := range int8(len(w.calls)) {
-			if !w.calls[i].open {
+			if !w.calls[i].open || w.calls[i].stage != locks {
 				continue
 			}
 			x.step(w, move{kind: wakes, call: i, at: at})
@@ -514,13 +545,13 @@ func (x *explorer) moves(w *world) {
 				break
 			}
 			x.step(w, move{kind: begins, call: free, at: at, n: int8(n)})
-			if x.lease == cloneable && !w.deal.cloned() && w.deal.generation == 0 {
+			if x.lease == cloneable && !x.builtin && !w.deal.cloned() && w.deal.generation == 0 {
 				x.step(w, move{kind: begins, call: free, at: at, n: int8(n), clones: true})
 			}
 		}
 	}
-	if x.builtin && free >= 0 && w.g.fresh > x.mono {
-		x.hot(w, free)
+	if x.builtin {
+		x.unlockedMoves(w, free)
 	}
 	if x.lease != noLease && !w.g.window.ended {
 		x.leaseMoves(w)
@@ -541,11 +572,14 @@ func (x *explorer) leaseMoves(w *world) {
 	if x.lease == cloneable && w.deal.generation == 0 {
 		do(move{kind: clone}, func(c *world, _ *edge) { c.deal.generation = 1 })
 	}
+	do(move{kind: leaseLooks, at: 1}, func(c *world, _ *edge) { c.g.lookNow() })
+	if w.claimed() > 0 && !w.deal.cloned() {
+		return // what a call has claimed counts as returned before
+	}
 	do(move{kind: leaseStops, at: 1}, func(c *world, e *edge) {
 		end := c.g.stop(errAway)
 		e.keep, e.end = x.set(ids{}), x.tickAt(end)
 	})
-	do(move{kind: leaseLooks, at: 1}, func(c *world, _ *edge) { c.g.lookNow() })
 	if w.deal.to > w.deal.from {
 		do(move{kind: leaseTakes, at: 1}, func(c *world, e *edge) {
 			lost := x.granted(c.deal)
@@ -585,6 +619,11 @@ func (x *explorer) read(w *world, at int8) {
 	if x.builtin {
 		w.g.wall = wall{steady: true, anchor: x.reading, mono: x.mono}
 	}
+	for i := range w.calls {
+		if f := &w.calls[i]; x.inside(at) && f.stage != locks && !x.ordered() {
+			f.read |= 1 << x.tick(x.readings[at])
+		}
+	}
 }
 
 // tick returns the tick that a time after the epoch lies in.
@@ -621,7 +660,11 @@ func (x *explorer) ready(w *world, m move) (c *world, f *flight) {
 func (x *explorer) step(w *world, m move) {
 	c, f := x.ready(w, m)
 	x.clones = m.clones
+	c.g.lock()
+	x.checkSealed(c, m)
 	todo, err := c.g.advanceLocked(&f.call)
+	x.checkSealed(c, m)
+	c.g.unlock()
 	x.clones = false
 	switch {
 	case err != nil || todo.ids.n > 0:
@@ -678,18 +721,84 @@ func (x *explorer) giveUp(w *world, m move) {
 	x.finish(w, c, m, c.g.begun(&f.call), context.Canceled)
 }
 
-// hot takes an ID as the calls of a built-in clock do while it stays in the tick, and lets time
-// pass.
-func (x *explorer) hot(w *world, free int8) {
-	c := w.clone()
-	c.calls[free].open = true
-	c.g.wall.mono = x.mono
-	if r := c.g.inTick(1); r.n > 0 {
-		x.finish(w, c, move{kind: takesOpen, call: free, n: 1}, r, nil)
+// claimed returns how many IDs calls have claimed without the lock, and not yet returned.
+func (w *world) claimed() (n int64) {
+	for i := range w.calls {
+		if f := &w.calls[i]; f.stage == claims {
+			got, _ := w.g.seq.following(f.sight.word, f.n)
+			n += got
+		}
 	}
-	c = w.clone()
-	c.g.fresh -= x.layout.Unit / 2
-	x.add(w, c, edge{effect{by: -1}, move{kind: timePasses}})
+	return n
+}
+
+// checkSealed checks that no call gets IDs without the lock while another call holds it.
+func (x *explorer) checkSealed(w *world, m move) {
+	for i := range w.calls {
+		if f := &w.calls[i]; f.stage == reads && w.g.claim(f.sight, sealed) {
+			x.fail(m, "call %d takes ID %d while the lock is held", i, f.sight.id())
+		}
+	}
+}
+
+// unlockedMoves makes the moves of calls that take IDs of the open tick without the lock.
+func (x *explorer) unlockedMoves(w *world, free int8) {
+	for _, n := range x.counts {
+		if free < 0 {
+			break
+		}
+		c := w.clone()
+		if s := c.g.sight(); s.word != sealed {
+			c.calls[free] = flight{open: true, call: call{n: n}, unlocked: unlocked{stage: sees, sight: s}}
+			x.add(w, c, edge{effect{by: free, begins: true}, move{kind: looks, call: free, n: int8(n)}})
+		}
+	}
+	for i := range int8(len(w.calls)) {
+		if w.calls[i].stage != locks {
+			x.goOn(w, move{kind: goesOn, call: i})
+		}
+	}
+	if time.Duration(w.g.until.Load()) > x.mono {
+		c := w.clone()
+		c.g.until.Add(-int64(x.layout.Unit / 2))
+		x.add(w, c, edge{effect{by: -1}, move{kind: timePasses}})
+	}
+}
+
+// goOn makes a call without the lock take its next step. If the step fails, the call goes the way
+// of obtain.
+func (x *explorer) goOn(w *world, m move) {
+	c := w.clone()
+	x.world = c
+	x.generation.Store(c.deal.generation)
+	f := &c.calls[m.call]
+	got, next := c.g.seq.following(f.sight.word, f.n)
+	was := f.stage
+	f.stage = locks
+	switch was {
+	case sees:
+		if c.g.inTime() {
+			f.stage = reads
+			f.read |= 1 << c.g.seq.tick
+		}
+	case reads:
+		if c.g.claim(f.sight, next) {
+			f.stage = claims
+			// A tick is open for maxLag, which is the unit here, after its end.
+			if tick := x.tickOf(f.sight.id()); f.read>>tick&3 == 0 {
+				x.fail(m, "it claims ID %d of tick %d, which the clock has not read", f.sight.id(), tick)
+			}
+		}
+	case claims:
+		if c.g.confirm(f.sight, got) {
+			x.finish(w, c, m, run{first: f.sight.id(), n: got}, nil)
+			return
+		}
+	}
+	if f.stage == locks {
+		f.unlocked = unlocked{}
+	}
+	x.add(w, c, edge{effect{by: m.call}, m})
 }
 
 // finish ends a call, which returns r or err.
@@ -700,7 +809,7 @@ func (x *explorer) finish(w, c *world, m move, r run, err error) {
 	}
 	c.g.finish(&f.call)
 	*f = flight{}
-	e := edge{effect{by: m.call, begins: m.kind == begins || m.kind == takesOpen, ends: true, got: int8(r.n), first: r.first}, m}
+	e := edge{effect{by: m.call, begins: m.kind == begins, ends: true, got: int8(r.n), first: r.first}, m}
 	if r.n == 0 {
 		x.count(m, err)
 		if m.kind == begins && !x.builtin && x.lease == noLease && x.key(c) != x.key(w) {
@@ -717,7 +826,7 @@ func (x *explorer) checkTime(m move, waited bool, c *world, r run) {
 	if x.builtin {
 		now = x.tick(x.readings[m.at] - maxLag)
 	}
-	for _, id := range []ID{r.first, r.first + ID(r.n-1)*c.g.seq.stride} {
+	for _, id := range []ID{r.first, r.first + ID(r.n-1)*c.g.seq.stride()} {
 		if tick := x.tickOf(id); tick > limit || tick < now && !waited {
 			x.fail(m, "ID %d has tick %d, and the clock reads %d", id, tick, now)
 		}
@@ -943,8 +1052,15 @@ func TestEveryStateOfAFewBits(t *testing.T) {
 		{name: "borrow ahead, after an ID",
 			opts: Options{Layout: fewBits(2, 0, 1, unit), BorrowAhead: unit, After: 5}, actions: wait,
 			calls: 2, counts: []int64{1, 2}, expect: "waits, clock backward, borrowed"},
-		{name: "a built-in clock", opts: Options{Layout: fewBits(2, 0, 0, 5*time.Millisecond)}, builtin: true,
+		{name: "a built-in clock", opts: Options{Layout: fewBits(depth.Of[uint8](1, 2), 0, 1, maxLag)}, builtin: true,
 			actions: wait, calls: 2, counts: []int64{1}, expect: "waits, clock backward"},
+		{name: "a built-in clock, with rewinds", opts: Options{Layout: fewBits(1, 0, 1, maxLag), RewindTicks: 1},
+			builtin: true, actions: rewind, calls: 2, counts: []int64{1}, expect: "waits, clock backward, rewinds"},
+		{name: "a built-in clock, with leases", opts: Options{Layout: fewBits(1, 0, 1, maxLag)}, builtin: true,
+			lease: granting, actions: wait, calls: depth.Of(1, 2), counts: []int64{1},
+			expect: "waits, clock backward, lease expired"},
+		{name: "a built-in clock, with clones", opts: Options{Layout: fewBits(1, 0, 1, maxLag)}, builtin: true,
+			lease: cloneable, actions: wait, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends"},
 		{name: "clock sequences, after an ID",
 			opts: Options{Layout: fewBits(2, 1, 0, unit), After: depth.Of[ID](7, 14)}, actions: bump,
 			calls: 2, counts: []int64{1}, expect: "waits, clock backward, bumps"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
@@ -84,32 +83,30 @@ type window struct {
 	cause   error         // why it is closed
 	end     time.Time     // no ID is stamped at or past it
 
-	// The machine's generation, which changes if the machine is cloned.
-	machine *atomic.Uint64 // nil if the machine does not report clones
-	born    uint64         // the generation before the lease asked for the worker ID, or earlier
 }
 
 // lease makes g stamp only what l grants.
 func (g *Generator) lease(l Lease) error {
 	after := g.seq.tick // of Options.After
 	w := &window{after: after, closed: -1, stamped: after, stopped: make(chan struct{})}
-	own, err := w.serve(l)
+	g.window = w
+	own, err := g.serve(l)
 	if err != nil {
 		return err
 	}
-	g.window = w
 	if err := g.look(); err != nil {
 		return err
 	}
-	g.counts = counts{}
+	g.counted = nil
 	if own {
 		return w.terms.Bind(binding{Layout: g.seq.layout, Floor: g.floor, Look: g.lookNow, Ready: g.ready, Stop: g.stop})
 	}
 	return nil
 }
 
-// serve makes w the window of l, and reports whether l is a lease of package lease.
-func (w *window) serve(l Lease) (own bool, err error) {
+// serve makes g.window the window of l, and reports whether l is a lease of package lease.
+func (g *Generator) serve(l Lease) (own bool, err error) {
+	w := g.window
 	w.lease = l
 	w.extender, _ = l.(Extender)
 	w.bumper, _ = l.(Bumper)
@@ -118,7 +115,7 @@ func (w *window) serve(l Lease) (own bool, err error) {
 		return own, fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
 	}
 	if w.terms.Generation != nil {
-		w.machine = w.terms.Generation()
+		g.machine = w.terms.Generation()
 	}
 	return own, nil
 }
@@ -127,10 +124,10 @@ func (w *window) serve(l Lease) (own bool, err error) {
 // the policy asked for another clock sequence. If the grant does not fit the layout, nothing
 // changes. g.mu must be held.
 func (g *Generator) look() error {
-	g.fresh = never
+	g.until.Store(never)
 	w, q := g.window, &g.seq
 	born := uint64(0)
-	if w.machine != nil {
+	if g.machine != nil {
 		// This is read before the grant. If the grant is newer, calls only ask the lease again.
 		born = w.terms.Born()
 	}
@@ -138,7 +135,7 @@ func (g *Generator) look() error {
 	if err := q.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
 		return fmt.Errorf("the lease's grant: %w", err)
 	}
-	w.born = born
+	g.born.Store(born)
 	if w.grant == nil || *w.grant != grant {
 		w.grant, w.end, w.hi = &grant, grant.To, q.layout.ceil(grant.To)
 	}
@@ -155,7 +152,7 @@ func (g *Generator) look() error {
 	// Calls may be waiting for the ticks between reach and last.
 	last, reach := max(closed, taken), max(closed, min(q.reached, taken))
 	if other && !replaced && w.bumping > 0 {
-		g.counts.bumps++
+		g.counts().Bumps++
 		q.newEra()
 		// The new clock sequence may have been used up to closed.
 		last, reach, w.stamped = closed, closed, closed
@@ -166,8 +163,8 @@ func (g *Generator) look() error {
 }
 
 // cloned reports whether the machine was cloned since the lease asked for the worker ID.
-func (w *window) cloned() bool {
-	return w.machine != nil && w.machine.Load() != w.born
+func (g *Generator) cloned() bool {
+	return g.machine != nil && g.machine.Load() != g.born.Load()
 }
 
 // unlessCloned returns r. If the machine was cloned since the lease asked for the worker ID, it
@@ -175,34 +172,46 @@ func (w *window) cloned() bool {
 // between the choice of IDs and their return: a snapshot that was taken before the choice, or
 // during it, is noticed in each copy. g.mu must be held.
 func (g *Generator) unlessCloned(r run) run {
-	if g.window == nil || !g.window.cloned() {
+	if !g.cloned() {
 		return r
 	}
-	g.fresh, g.window.hi = never, math.MinInt64
+	g.until.Store(never)
+	g.window.hi = math.MinInt64
 	g.seq.taken -= uint64(r.n)
 	return run{}
+}
+
+// drop ends the window if the machine was cloned, and takes n IDs that a call has claimed, and does
+// not return, from those that Stats counts as issued. It returns false.
+func (g *Generator) drop(n int64) bool {
+	g.lock()
+	defer g.unlock()
+	g.unlessCloned(run{})
+	g.seq.taken -= uint64(n)
+	return false
 }
 
 // generation returns the machine's generation, which changes if the machine is cloned. If the
 // machine does not report clones, it returns 0.
 func (g *Generator) generation() uint64 {
-	if g.window == nil || g.window.machine == nil {
+	if g.machine == nil {
 		return 0
 	}
-	return g.window.machine.Load()
+	return g.machine.Load()
 }
 
 // disown subtracts n IDs from those that Stats counts as issued.
 func (g *Generator) disown(n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lock()
+	defer g.unlock()
 	g.seq.taken -= uint64(n)
 }
 
 // lookNow is contract.Binding.Look.
 func (g *Generator) lookNow() {
 	lock(&g.mu)
-	defer g.mu.Unlock()
+	g.seal()
+	defer g.unlock()
 	_ = g.look() // an error leaves the window as it is: the grant names the same fields
 	g.seq.newEra()
 }
@@ -210,7 +219,8 @@ func (g *Generator) lookNow() {
 // floor is contract.Binding.Floor.
 func (g *Generator) floor() time.Time {
 	lock(&g.mu)
-	defer g.mu.Unlock()
+	g.seal()
+	defer g.unlock()
 	if g.seq.past != nil {
 		return time.Time{} // it may go back
 	}
@@ -239,7 +249,8 @@ func (g *Generator) ready() error {
 // policy, refusal returns what the policy would be told.
 func (g *Generator) refusal() (*Backward, error) {
 	lock(&g.mu)
-	defer g.mu.Unlock()
+	g.seal()
+	defer g.unlock()
 	now, err := g.refresh()
 	if err != nil {
 		return nil, err
@@ -258,7 +269,7 @@ func (g *Generator) refusal() (*Backward, error) {
 	case stepExhaust:
 		return nil, g.seq.layout.exhausted(g.seq.layout.Expires())
 	}
-	if g.window.cloned() {
+	if g.cloned() {
 		return nil, g.expired(v.tick)
 	}
 	return nil, nil
@@ -278,8 +289,8 @@ func (g *Generator) bump(ctx context.Context, grant Grant, now time.Time) error 
 	if err := w.bumper.Bump(ctx, grant, now); err != nil {
 		return err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lock()
+	defer g.unlock()
 	if w.ended {
 		return nil
 	}
@@ -288,8 +299,8 @@ func (g *Generator) bump(ctx context.Context, grant Grant, now time.Time) error 
 
 // stop is contract.Binding.Stop.
 func (g *Generator) stop(cause error) time.Time {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lock()
+	defer g.unlock()
 	w, q := g.window, &g.seq
 	if !w.ended {
 		q.leave()

@@ -674,10 +674,10 @@ func (h *history) skew(kind int) {
 	unit := int64(h.opts.Layout.Unit)
 	if h.builtin != nil {
 		h.builtin.ahead = min(randomDuration(h.r), 2*time.Second)
-		h.g.mu.Lock()
+		h.g.lock()
 		h.g.wall.ahead = int32(h.builtin.ahead)
-		h.g.fresh = never
-		h.g.mu.Unlock()
+		h.g.until.Store(never)
+		h.g.unlock()
 		return
 	}
 	switch kind {

@@ -147,10 +147,10 @@ func policyName(p BackwardPolicy) string {
 
 // continueAfter makes all later IDs of g greater than o.After.
 func (g *Generator) continueAfter(o *Options) error {
-	g.mu.Lock()
-	g.fresh = never // the last reading may be one of another testing/synctest bubble
+	g.lock()
+	g.until.Store(never) // the last reading may be one of another testing/synctest bubble
 	if o.After == 0 {
-		g.mu.Unlock()
+		g.unlock()
 		return nil
 	}
 	now, err := g.refresh()
@@ -158,7 +158,7 @@ func (g *Generator) continueAfter(o *Options) error {
 		err = o.checkAfter(now)
 	}
 	moved := err == nil && g.seq.skipTo(o.After)
-	g.mu.Unlock()
+	g.unlock()
 	if moved {
 		o.warnOfOldAfter(now)
 	}

@@ -10,9 +10,9 @@ import (
 // call that takes such IDs waits for their tick. A sequence reads no clock, takes no lock and does
 // not wait.
 type sequence struct {
-	nextID ID    // the next ID of tick
-	left   int64 // how many IDs tick has left
-	stride ID    // the difference between neighbouring IDs of a tick; constant
+	mask   uint64 // the bits of an ID that count the IDs of a tick; constant
+	nextID ID     // the next ID of tick
+	left   int64  // how many IDs tick has left
 
 	tick    int64  // the tick that IDs are taken from
 	reached int64  // the tick of the last ID that a call returned; the clock must have reached it
@@ -62,7 +62,7 @@ type slots struct {
 }
 
 func newSequence(l Layout, datacenter, worker int) sequence {
-	return sequence{tick: -1, reached: -1, stride: 1 << l.sequenceShift(), fixed: l.fixed(0, datacenter, worker), layout: l}
+	return sequence{tick: -1, reached: -1, mask: uint64(l.sequences()-1) << l.sequenceShift(), fixed: l.fixed(0, datacenter, worker), layout: l}
 }
 
 // next returns the place of the next IDs if the clock is at tick now. The place is in no tick
@@ -148,9 +148,36 @@ func (s *sequence) take(p place, n, skip, limit int64) run {
 // draw takes up to n of the IDs that tick has left.
 func (s *sequence) draw(n int64) run {
 	r := run{first: s.nextID, n: min(n, s.left), tick: s.tick, era: s.era}
-	s.nextID += ID(r.n) * s.stride
+	s.nextID += ID(r.n) * s.stride()
 	s.left -= r.n
 	return r
+}
+
+// stride returns the difference between neighbouring IDs of a tick.
+func (s *sequence) stride() ID { return 1 << s.layout.sequenceShift() }
+
+// leftFrom returns how many IDs a tick has from the ID of word w on.
+func (s *sequence) leftFrom(w uint64) int64 {
+	return int64(s.mask&^w>>s.layout.sequenceShift()) + 1
+}
+
+// after returns the word that follows w: sealed if w has the last ID of its tick.
+func (s *sequence) after(w uint64) uint64 {
+	if s.mask&^w == 0 {
+		return sealed
+	}
+	return w + s.mask&-s.mask
+}
+
+// following returns how many of n IDs a tick has from word w on, and the word that follows them.
+func (s *sequence) following(w uint64, n int64) (int64, uint64) {
+	if n == 1 {
+		return 1, s.after(w)
+	}
+	if left := s.leftFrom(w); n >= left {
+		return left, sealed
+	}
+	return n, w + uint64(n)*uint64(s.stride())
 }
 
 // takeBack takes up to n of the lowest IDs of tick that were put back. IDs of earlier ticks stay:
@@ -164,7 +191,7 @@ func (s *sequence) takeBack(tick, n int64) run {
 	lowest := &w.back[k]
 	r := *lowest
 	r.n = min(n, r.n)
-	lowest.first += ID(r.n) * s.stride
+	lowest.first += ID(r.n) * s.stride()
 	lowest.n -= r.n
 	if lowest.n == 0 {
 		w.back = slices.Delete(w.back, k, k+1)
@@ -246,7 +273,7 @@ func (s *sequence) putBack(r run) {
 // serve notes that a call returns r, for whose tick it has waited.
 func (s *sequence) serve(r run) {
 	s.slots.hold(r.tick, -r.n)
-	s.close(r.first + ID(r.n-1)*s.stride)
+	s.close(r.first + ID(r.n-1)*s.stride())
 	s.reached = max(s.reached, r.tick)
 }
 
@@ -332,7 +359,7 @@ func (s *sequence) skipTo(after ID) (ahead bool) {
 	tick := int64(after) >> l.timeShift()
 	left := l.sequences()
 	if first := ID(tick<<l.timeShift()) | s.fixed; after >= first {
-		left -= min(int64((after-first)/s.stride)+1, left)
+		left -= min(int64((after-first)/s.stride())+1, left)
 	}
 	left = min(left, s.leftIn(tick))
 	ahead = tick > s.tick || tick == s.tick && left < s.left

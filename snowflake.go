@@ -4,42 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
-	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // Generator issues IDs. All methods may be called by any number of goroutines. If a Generator is
 // nil, or was not made by New or NewLeased, its methods return errors that match
 // [ErrInvalidOptions].
 type Generator struct {
-	mu sync.Mutex // guards the fields down to borrow
-
-	// Until fresh, in monotonic time, seq.tick is the tick to stamp. If the clock is the user's,
-	// fresh is the constant never. While the clock stays within the tick, NextID reads only fresh
-	// and the first fields of seq, which share a cache line.
-	fresh time.Duration
-	seq   sequence
-	wall  wall // the clock, if it is a built-in one
-
-	window *window // nil without a lease
-	counts counts
-
-	borrow  time.Duration
-	clock   Clock                      // nil if it is wall
-	refused *Refused                   // guarded by mu; nil before the first one
-	_       [^uint(0)>>63 ^ 1][36]byte // fills the cache lines if words have 32 bits
-	policy  BackwardPolicy
+	generator
+	// No other generator shares a cache line with this one.
+	_ [128 - unsafe.Sizeof(generator{})%128]byte
 }
 
-// counts is the part of Stats that the sequence does not count.
-type counts struct{ backward, bumps, rewinds, borrowed uint64 }
+// In an open tick, NextID needs only the first cache line of a generator.
+type generator struct {
+	word
+	// machine is the machine's generation, which changes if the machine is cloned; nil if the machine
+	// does not report clones. born is what it was before the lease asked for the worker ID, or earlier.
+	machine *atomic.Uint64
+	born    atomic.Uint64
 
-// never is before every reading of the monotonic clock.
-const never = time.Duration(math.MinInt64)
+	seq  sequence
+	wall wall       // the clock, if it is a built-in one
+	mu   sync.Mutex // guards all fields that change; the word, also by lock and unlock
+
+	counted *Stats  // what Stats returns, without Issued and the waits; nil before the first count
+	window  *window // nil without a lease
+
+	borrow time.Duration
+	clock  Clock // nil if it is wall
+	policy BackwardPolicy
+}
 
 // Stats counts what a Generator has done since it was made.
 type Stats struct {
@@ -121,13 +121,13 @@ func NewLeased(l Lease, opts *Options) (*Generator, error) {
 // newGenerator makes a Generator of complete options.
 func newGenerator(worker int, lease Lease, o *Options) (*Generator, error) {
 	l := o.Layout
-	g := &Generator{
-		fresh:  never,
+	g := &Generator{generator: generator{
 		seq:    newSequence(l, o.Datacenter, worker),
 		clock:  o.Clock,
 		policy: o.OnBackward,
 		borrow: o.BorrowAhead,
-	}
+	}}
+	g.until.Store(never)
 	g.seq.random = o.RandomStart
 	if b, ok := o.Clock.(*builtinClock); ok {
 		g.clock, g.wall = nil, b.begin(lease != nil)
@@ -170,21 +170,16 @@ func (g *Generator) NextID() (ID, error) {
 		return 0, errNotMade
 	}
 	// This is inTick for one ID, written out because a call would slow down the hot path.
-	if g.clock == nil {
-		if !g.mu.TryLock() {
-			g.contend()
-		}
-		if g.wall.elapsed() < g.fresh && g.seq.left > 0 {
-			id := g.seq.nextID
-			g.seq.nextID += g.seq.stride
-			g.seq.left--
-			if g.window == nil || !g.window.cloned() {
-				g.mu.Unlock()
-				return id, nil
+	if s := g.sight(); s.word != sealed {
+		if g.inTime() {
+			if !g.claim(s, g.seq.after(s.word)) {
+				yield()
+				return g.NextIDContext(context.Background())
 			}
-			g.unlessCloned(run{n: 1})
+			if g.confirm(s, 1) {
+				return s.id(), nil
+			}
 		}
-		g.mu.Unlock()
 	}
 	r, err := g.obtain(context.Background(), 1)
 	return r.first, g.refuse(err)
@@ -226,7 +221,7 @@ func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 }
 
 func (g *Generator) fill(ctx context.Context, dst []ID) (n int, err error) {
-	ordered := true
+	ordered, stride := true, g.seq.stride()
 	for err = ctx.Err(); n < len(dst) && err == nil; {
 		r := g.inTick(int64(len(dst) - n))
 		if r.n == 0 {
@@ -236,7 +231,7 @@ func (g *Generator) fill(ctx context.Context, dst []ID) (n int, err error) {
 			ordered = false
 		}
 		part := dst[n : n+int(r.n)]
-		for i, id := 0, r.first; i < len(part); i, id = i+1, id+g.seq.stride {
+		for i, id := 0, r.first; i < len(part); i, id = i+1, id+stride {
 			part[i] = id
 		}
 		n += len(part)
@@ -276,15 +271,15 @@ func (g *Generator) Stats() Stats {
 	if g == nil {
 		return Stats{}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := &g.counts
-	s := Stats{Issued: g.seq.issued(), Backward: n.backward, Bumps: n.bumps, Rewinds: n.rewinds, Borrowed: n.borrowed}
+	g.lock()
+	defer g.unlock()
+	var s Stats
+	if g.counted != nil {
+		s = *g.counted
+	}
+	s.Issued = g.seq.issued()
 	if w := g.seq.slots; w != nil {
 		s.Waits, s.Waited = w.waits, w.waited
-	}
-	if g.refused != nil {
-		s.Refused = *g.refused
 	}
 	return s
 }
@@ -311,16 +306,21 @@ func (g *Generator) refuse(err error) error {
 		return nil
 	}
 	g.mu.Lock()
-	if g.refused == nil {
-		g.refused = new(Refused)
-	}
-	r := g.refused
+	r := &g.counts().Refused
 	g.mu.Unlock()
 	n := r.field(err) // without the lock, because err may be a lease's, with methods of its own
 	g.mu.Lock()
 	*n++
 	g.mu.Unlock()
 	return err
+}
+
+// counts returns g.counted, and makes it if it is nil. g.mu must be held.
+func (g *Generator) counts() *Stats {
+	if g.counted == nil {
+		g.counted = new(Stats)
+	}
+	return g.counted
 }
 
 // field returns the field that counts err. An expired lease comes before a deadline, because a
@@ -341,50 +341,4 @@ func (r *Refused) field(err error) *uint64 {
 		return &r.Canceled
 	}
 	return &r.Other
-}
-
-// A caller that finds the lock taken lets other goroutines run, yields times or for maxYield,
-// before it tries again. If it tried again at once, the lock's cache line would move between cores
-// for each ID. Instead, the holder's core keeps it for many IDs. After some tries the caller blocks
-// in Mutex.Lock. If it blocked at once, callers under full load would use several times the
-// processor time, because blocking and being woken take more than ten times as long as the lock is
-// held.
-const (
-	tries    = 16
-	yields   = 4
-	maxYield = 50 * time.Microsecond
-)
-
-// contend locks g.mu after a TryLock has failed.
-func (g *Generator) contend() {
-	for range tries {
-		begin := monotonic()
-		for range yields {
-			runtime.Gosched()
-			if monotonic()-begin > maxYield {
-				break
-			}
-		}
-		if g.mu.TryLock() {
-			return
-		}
-	}
-	g.mu.Lock()
-}
-
-// inTick returns up to n of the IDs that the tick has left. It returns no ID if the
-// built-in clock may have left the tick.
-func (g *Generator) inTick(n int64) run {
-	if g.clock != nil {
-		return run{}
-	}
-	var r run
-	if !g.mu.TryLock() {
-		g.contend()
-	}
-	if g.wall.elapsed() < g.fresh {
-		r = g.unlessCloned(g.seq.draw(n))
-	}
-	g.mu.Unlock()
-	return r
 }

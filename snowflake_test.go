@@ -536,7 +536,7 @@ func TestNoAllocs(t *testing.T) {
 func TestGeneratorFillsItsCacheLines(t *testing.T) {
 	g, opts := Generator{}, apart(&Options{})
 	assert.EqualValues(t, 256, unsafe.Sizeof(g), "whole lines")
-	assert.LessOrEqual(t, unsafe.Offsetof(g.seq)+unsafe.Offsetof(g.seq.stride)+unsafe.Sizeof(g.seq.stride), uintptr(64), "NextID needs one")
+	assert.LessOrEqual(t, unsafe.Offsetof(g.seq)+unsafe.Offsetof(g.seq.mask)+unsafe.Sizeof(g.seq.mask), uintptr(64), "NextID needs one")
 	assert.EqualValues(t, 1, testing.AllocsPerRun(100, func() { _, _ = New(0, opts) }))
 }
 

@@ -1,0 +1,127 @@
+package snowflake
+
+import (
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// word is the next ID of the open tick. A tick is open if a call that held the lock took an ID of
+// it, and a built-in clock still reads it. Calls take the IDs of an open tick without the lock: they
+// look at the word, read the clock, and replace the word by a later ID. The IDs from the word's on
+// to the end of the tick are free, and the sequence has none left meanwhile.
+//
+// Whoever locks the generator seals the word first, and opens it again. A call may stop between its
+// look and its swap, for any time. If IDs were taken meanwhile, or the tick is no longer open, the
+// word differs, and the swap fails. If the word is the same, its ID is free, is the next in order,
+// and lies in what the lease grants at the moment of the swap. If the generator left the tick and
+// rewound to it meanwhile, the clock has read the tick again. So a call takes what it could take
+// under the lock at the moment of the swap.
+type word struct {
+	next atomic.Uint64 // opened plus the ID, or sealed
+	// until is the monotonic time at which the tick that IDs are taken from is no longer the one to
+	// stamp. It is never if no tick is open. It changes while the word is sealed.
+	until atomic.Int64
+}
+
+// never is before every reading of the monotonic clock.
+const never = math.MinInt64
+
+const (
+	sealed = 0 // so that a zero Generator issues nothing
+	opened = 1 << 63
+)
+
+// lock locks g.mu and seals the word.
+func (g *Generator) lock() {
+	g.mu.Lock()
+	g.seal()
+}
+
+// seal gives the word's IDs back to the sequence. g.mu must be held.
+func (g *Generator) seal() {
+	if g.next.Load() == sealed {
+		return // it is opened only by unlock
+	}
+	if w := g.next.Swap(sealed); w != sealed {
+		g.seq.nextID, g.seq.left = ID(w&^opened), g.seq.leftFrom(w)
+	}
+}
+
+// unlock opens the word if a tick is open, and unlocks g.mu.
+func (g *Generator) unlock() {
+	if g.until.Load() != never && g.seq.left > 0 {
+		g.next.Store(opened | uint64(g.seq.nextID))
+		g.seq.left = 0
+	}
+	g.mu.Unlock()
+}
+
+// sight is what a call saw before it takes an ID of the open tick.
+type sight struct {
+	word uint64
+	born uint64 // see generator.born
+}
+
+func (s sight) id() ID { return ID(s.word &^ opened) }
+
+// sight returns what a call sees. It reads the generation before the word: if the generator changes
+// to a window of another generation afterwards, confirm notices that.
+func (g *Generator) sight() (s sight) {
+	s.born = g.born.Load()
+	s.word = g.next.Load()
+	return s
+}
+
+// inTime reads the clock, and reports whether the tick of the word is still open.
+func (g *Generator) inTime() bool { return int64(g.wall.elapsed()) < g.until.Load() }
+
+// claim takes the IDs from the word up to next, and reports whether the word was still the one seen.
+func (g *Generator) claim(s sight, next uint64) bool { return g.next.CompareAndSwap(s.word, next) }
+
+// confirm reports whether a call may return n IDs that it has claimed. It stands between the claim
+// and the return: see unlessCloned.
+func (g *Generator) confirm(s sight, n int64) bool {
+	return g.machine == nil || g.machine.Load() == s.born || g.drop(n)
+}
+
+// inTick returns up to n IDs of the open tick. It returns none if no tick is open, or if other calls
+// took IDs each time that it tried.
+func (g *Generator) inTick(n int64) run {
+	for range tries {
+		s := g.sight()
+		if s.word == sealed || !g.inTime() {
+			break
+		}
+		got, next := g.seq.following(s.word, n)
+		if !g.claim(s, next) {
+			yield()
+			continue
+		}
+		if !g.confirm(s, got) {
+			break
+		}
+		return run{first: s.id(), n: got}
+	}
+	return run{}
+}
+
+// A call whose word was taken by another call lets other goroutines run, yields times or for
+// maxYield, before it tries again. If it tried again at once, the word's cache line would move
+// between cores for each ID. Instead, one core keeps it for many IDs.
+const (
+	tries    = 4
+	yields   = 4
+	maxYield = 50 * time.Microsecond
+)
+
+func yield() {
+	start := monotonic()
+	for range yields {
+		runtime.Gosched()
+		if monotonic()-start > maxYield {
+			return
+		}
+	}
+}
