@@ -217,7 +217,7 @@ func TestEmptyAndBrokenDirectories(t *testing.T) {
 	assert.Equal(t, "[]\n", succeed(t, "workers", "--store", dir, "--json"))
 	_, errs, status := runCLI("watermark", "--store", dir)
 	assert.Equal(t, exitFailure, status)
-	assert.Contains(t, errs, "the store has no entries")
+	assert.Contains(t, errs, "the store is new, or has lost entries")
 
 	succeed(t, "new", "--store", dir)
 	paths, err := filepath.Glob(filepath.Join(dir, "worker", "*[0-9]"))
