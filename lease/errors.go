@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 )
 
 // Errors of this package match one of the following, ErrConflict, an error of package
