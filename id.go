@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -180,6 +181,33 @@ func (id *ID) Scan(src any) error {
 		return fmt.Errorf("%w: the column is NULL; scan into *ID or sql.Null[ID]", ErrInvalidID)
 	}
 	return fmt.Errorf("%w: the column has type %T; it must be an integer or a text", ErrInvalidID, src)
+}
+
+// UnmarshalBSONValue reads a value for version 2 of MongoDB's driver for Go: an integer, a
+// text that ParseID reads, or a double that is a whole number below 2^53. A greater double may have
+// been rounded. If the value is anything else, the error matches [ErrInvalidID], and id does not
+// change. If the value is null, id becomes 0, as the driver's integers do.
+func (id *ID) UnmarshalBSONValue(typ byte, data []byte) error {
+	const double, text, null, int32Type, int64Type = 0x01, 0x02, 0x0a, 0x10, 0x12
+	switch n := len(data); {
+	case typ == int64Type && n == 8:
+		return id.Scan(int64(binary.LittleEndian.Uint64(data)))
+	case typ == int32Type && n == 4:
+		return id.Scan(int64(int32(binary.LittleEndian.Uint32(data))))
+	case typ == text && n >= 5: // a length of 4 bytes, the text, and a zero byte
+		return id.UnmarshalText(data[4 : n-1])
+	case typ == double && n == 8:
+		f := math.Float64frombits(binary.LittleEndian.Uint64(data))
+		if f >= 0 && f < 1<<53 && f == math.Trunc(f) {
+			return id.Scan(int64(f))
+		}
+		return fmt.Errorf("%w: the double %s is no whole number from 0 to 9007199254740991; a greater one may have been rounded: store a long",
+			ErrInvalidID, strconv.FormatFloat(f, 'f', -1, 64))
+	case typ == null:
+		*id = 0
+		return nil
+	}
+	return fmt.Errorf("%w: the value has BSON type 0x%02x and length %d; it must be an integer or a text", ErrInvalidID, typ, len(data))
 }
 
 // The digits of base 32 and base 62 are in ASCII order, so that texts of one length

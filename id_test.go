@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -170,6 +171,48 @@ func TestValuesThatOtherLibrariesDecoded(t *testing.T) {
 			assert.ErrorIs(t, read(&id, v), snowflake.ErrInvalidID, "%T %v", v, v)
 			assert.Equal(t, snowflake.ID(7), id, "unchanged")
 		}
+	}
+}
+
+// A double that is a whole number below 2^53 is what the program stored. Others may have been
+// rounded.
+func TestValuesOfMongoDB(t *testing.T) {
+	long := func(v int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(v)) }
+	double := func(v float64) []byte { return long(int64(math.Float64bits(v))) }
+	text := func(s string) []byte {
+		return append(binary.LittleEndian.AppendUint32(nil, uint32(len(s)+1)), s+"\x00"...)
+	}
+	type value struct {
+		typ  byte
+		data []byte
+		want string
+	}
+	for _, v := range []value{
+		{0x12, long(1179195020662824977), "1179195020662824977"}, {0x12, long(math.MaxInt64), "9223372036854775807"}, {0x12, long(0), "0"},
+		{0x10, long(math.MaxInt32)[:4], "2147483647"},
+		{0x02, text("1179195020662824977"), "1179195020662824977"},
+		{0x01, double(117), "117"}, {0x01, double(1<<53 - 1), "9007199254740991"}, {0x01, double(math.Copysign(0, -1)), "0"},
+		{0x0a, nil, "0"},
+	} {
+		id := snowflake.ID(7)
+		require.NoError(t, id.UnmarshalBSONValue(v.typ, v.data), v.want)
+		assert.Equal(t, v.want, id.String())
+	}
+	for _, v := range []value{
+		{0x12, long(-1), "-1 is negative"}, {0x10, []byte{0xff, 0xff, 0xff, 0xff}, "-1 is negative"},
+		{0x02, text("0117"), `decimal "0117": it has a leading zero`}, {0x02, text(""), `decimal "": it is empty`},
+		{0x02, []byte{1, 0, 0, 0}, "BSON type 0x02 and length 4"}, {0x02, nil, "BSON type 0x02 and length 0"},
+		{0x12, []byte{1, 0, 0, 0}, "BSON type 0x12 and length 4"}, {0x10, long(1), "BSON type 0x10 and length 8"}, {0x01, nil, "BSON type 0x01"},
+		{0x01, double(1179195020662824977), "the double 1179195020662825000 "}, {0x01, double(1 << 53), "the double 9007199254740992 "},
+		{0x01, double(-1), "the double -1 "}, {0x01, double(0.5), "the double 0.5 "},
+		{0x01, double(math.NaN()), "the double NaN "}, {0x01, double(math.Inf(1)), "the double +Inf "},
+		{0x08, []byte{1}, "BSON type 0x08 and length 1; it must be an integer or a text"}, // true
+	} {
+		id := snowflake.ID(7)
+		err := id.UnmarshalBSONValue(v.typ, v.data)
+		require.ErrorIs(t, err, snowflake.ErrInvalidID, v.want)
+		assert.ErrorContains(t, err, v.want)
+		assert.Equal(t, snowflake.ID(7), id, "unchanged")
 	}
 }
 

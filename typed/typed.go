@@ -181,14 +181,21 @@ func (ID[T]) JSONSchemaAlias() any { return "" }
 
 // Scan reads the columns that [snowflake.ID.Scan] reads. They hold the number, not the text. If the
 // column may be NULL, scan into a **ID or a sql.Null[ID].
-func (id *ID[T]) Scan(src any) error {
-	var v snowflake.ID
-	if err := v.Scan(src); err != nil {
-		var t T
-		return fmt.Errorf("an ID of %T: %w", t, err)
+func (id *ID[T]) Scan(src any) error { return about[T]((*snowflake.ID)(id).Scan(src)) }
+
+// UnmarshalBSONValue reads the values of MongoDB that [snowflake.ID.UnmarshalBSONValue] reads. They
+// hold the number, as the columns of a database do.
+func (id *ID[T]) UnmarshalBSONValue(typ byte, data []byte) error {
+	return about[T]((*snowflake.ID)(id).UnmarshalBSONValue(typ, data))
+}
+
+// about adds to an error which type's ID it is about.
+func about[T Prefixer](err error) error {
+	if err == nil {
+		return nil
 	}
-	*id = ID[T](v)
-	return nil
+	var t T
+	return fmt.Errorf("an ID of %T: %w", t, err)
 }
 
 // Any is an ID with a prefix that the compiler does not know, for example from a search field that

@@ -314,6 +314,14 @@ func TestDatabaseHasTheNumber(t *testing.T) {
 		assert.ErrorContains(t, err, "an ID of typed_test.order: ")
 		assert.Equal(t, orderID(7), id, "unchanged")
 	}
+
+	var id orderID
+	require.NoError(t, id.UnmarshalBSONValue(0x10, []byte{117, 0, 0, 0})) // an integer of MongoDB
+	assert.Equal(t, orderID(117), id)
+	err = id.UnmarshalBSONValue(0x01, []byte{0, 0, 0, 0, 0, 0, 0xe0, 0x3f}) // a double
+	assert.ErrorIs(t, err, snowflake.ErrInvalidID)
+	assert.ErrorContains(t, err, "an ID of typed_test.order: snowflake: invalid ID: the double 0.5 ")
+	assert.Equal(t, orderID(117), id, "unchanged")
 }
 
 // The compiler assigns and compares values of two types only if one is assignable to the other.

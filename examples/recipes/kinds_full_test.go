@@ -241,16 +241,6 @@ func TestOthersThatLookAtTheKind(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "integer", schema.Properties["id"].Type)
 
-	// A double is read, and was rounded before it came here.
-	document, err := bson.Marshal(bson.M{"id": float64(wide)})
-	require.NoError(t, err)
-	var both Both
-	require.NoError(t, bson.Unmarshal(document, &both))
-	assert.NotEqual(t, wide, both.ID)
-	relaxed, err := bson.MarshalExtJSON(both, false, false)
-	require.NoError(t, err)
-	assert.Contains(t, string(relaxed), `"id":1179195020662824960,`, "a number, for JavaScript to round")
-
 	var loose map[string]any
 	item := map[string]types.AttributeValue{"id": &types.AttributeValueMemberN{Value: wide.String()}}
 	require.NoError(t, attributevalue.UnmarshalMap(item, &loose))
@@ -271,6 +261,47 @@ func TestOmittedOptionString(t *testing.T) {
 	}{})
 	require.NoError(t, err)
 	assert.Equal(t, `{"id":"0"}`, string(b))
+}
+
+func TestMongoDB(t *testing.T) {
+	read := func(document any) (both Both, err error) {
+		b, err := bson.Marshal(document)
+		require.NoError(t, err)
+		return both, bson.Unmarshal(b, &both)
+	}
+	both := Both{wide, OrderID(wide)}
+	for _, document := range []any{both, bson.M{"id": wide.String(), "order": int64(wide)}} {
+		back, err := read(document)
+		require.NoError(t, err)
+		assert.Equal(t, both, back)
+	}
+	back, err := read(bson.M{"id": 117.0, "order": int32(117)})
+	require.NoError(t, err)
+	assert.Equal(t, Both{117, 117}, back)
+	b, err := bson.Marshal(both)
+	require.NoError(t, err)
+	var loose bson.M
+	require.NoError(t, bson.Unmarshal(b, &loose))
+	assert.Equal(t, bson.M{"id": int64(wide), "order": int64(wide)}, loose)
+	for _, field := range []string{"id", "order"} {
+		_, err := read(bson.M{field: float64(wide)})
+		assert.ErrorIs(t, err, snowflake.ErrInvalidID)
+		assert.ErrorContains(t, err, "the double 1179195020662825000")
+		for _, text := range hostile {
+			_, err := read(bson.M{field: text})
+			assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
+		}
+	}
+	var optional struct{ ID, Other *snowflake.ID }
+	b, err = bson.Marshal(bson.M{"id": nil, "other": int64(wide)})
+	require.NoError(t, err)
+	require.NoError(t, bson.Unmarshal(b, &optional))
+	assert.Nil(t, optional.ID)
+	assert.Equal(t, wide, *optional.Other)
+
+	relaxed, err := bson.MarshalExtJSON(both, false, false)
+	require.NoError(t, err)
+	assert.Contains(t, string(relaxed), `"id":1179195020662824977,`, "a number, for JavaScript to round")
 }
 
 // A validator sees the number: 0 is an ID that is missing.
