@@ -271,6 +271,33 @@ func TestMigrateTextsOfBwmarrin(t *testing.T) {
 	}
 }
 
+// Sonyflake divides the time since 1970 and StartTime by its unit before it subtracts them, so its
+// ticks do not begin with StartTime.
+func TestMigrateSonyflakeStartTime(t *testing.T) {
+	startTime := time.Date(2020, 2, 3, 4, 5, 6, 789_123_456, time.UTC)
+	layout := layouts.SonyflakeV2()
+	layout.Epoch = snowflake.EpochAt(startTime.Truncate(10 * time.Millisecond))
+	v1, err1 := sonyflake1.New(sonyflake1.Settings{StartTime: startTime, MachineID: func() (uint16, error) { return 9, nil }})
+	v2, err2 := sonyflake2.New(sonyflake2.Settings{StartTime: startTime, MachineID: func() (int, error) { return 9, nil }})
+	require.NoError(t, errors.Join(err1, err2))
+	for at := startTime; at.Sub(startTime) < 40*time.Millisecond; at = at.Add(300 * time.Microsecond) {
+		id, err := layout.Encode(snowflake.Parts{Time: at.Truncate(10 * time.Millisecond), Worker: 9, Sequence: 5})
+		require.NoError(t, err)
+		id1, err1 := sonyflake1.Compose(v1, at, 5, 9)
+		id2, err2 := v2.Compose(at, 5, 9)
+		require.NoError(t, errors.Join(err1, err2))
+		require.Equal(t, []uint64{uint64(id), uint64(id)}, []uint64{id1, uint64(id2)}, at)
+	}
+	id1, err1 := v1.NextID()
+	id2, err2 := v2.NextID()
+	require.NoError(t, errors.Join(err1, err2))
+	g, err := snowflake.New(9, &snowflake.Options{Layout: layout, After: snowflake.ID(max(id1, uint64(id2)))})
+	require.NoError(t, err)
+	id, err := g.NextID()
+	require.NoError(t, err)
+	assert.Less(t, layout.Decode(id).Time.Sub(layout.Decode(snowflake.ID(id2)).Time), time.Minute)
+}
+
 // On the day of the move a program keeps the machine ID that sonyflake chose.
 func TestMigrateSonyflakeMachineID(t *testing.T) {
 	machine, err := workerid.SonyflakeMachineID()

@@ -14,6 +14,7 @@ import (
 	"github.com/google/jsonapi"
 	"github.com/gorilla/schema"
 	"github.com/invopop/jsonschema"
+	goflags "github.com/jessevdk/go-flags"
 	jsoniter "github.com/json-iterator/go"
 	"github.com/kelseyhightower/envconfig"
 	"github.com/labstack/echo/v4"
@@ -97,6 +98,17 @@ var readers = map[string]reader{
 		flags.TextVar(&both.Order, "order", both.Order, "")
 		return flags.Parse([]string{"--" + field + "=" + text})
 	},
+	"go-flags with functions": func(_ *testing.T, both *Both, field, text string) error {
+		flags := Flags{ID: both.ID.UnmarshalParam, Order: both.Order.UnmarshalParam}
+		_, err := goflags.NewParser(&flags, goflags.None).ParseArgs([]string{"--" + field + "=" + text})
+		return err
+	},
+}
+
+// Flags is what go-flags reads.
+type Flags struct {
+	ID    func(string) error `long:"id"`
+	Order func(string) error `long:"order"`
 }
 
 // weakly decodes with mapstructure as viper does. Before release 2.5 it does not know
@@ -134,6 +146,14 @@ var looks = map[string]struct {
 	}, "117 -5 - - 7 - -"},
 	"mapstructure before 2.5": {func(t *testing.T, both *Both, field, text string) error {
 		return weakly(t, both, field, text, nil, true)
+	}, "79 -5 - 16 7 1000 -"},
+	"go-flags": {func(_ *testing.T, both *Both, _, text string) error {
+		var flags struct {
+			ID snowflake.ID `long:"id"`
+		}
+		_, err := goflags.NewParser(&flags, goflags.None).ParseArgs([]string{"--id=" + text})
+		both.ID = flags.ID
+		return err
 	}, "79 -5 - 16 7 1000 -"},
 	"google/jsonapi": {func(_ *testing.T, both *Both, _, text string) error {
 		var in struct {

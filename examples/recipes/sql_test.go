@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/driver/mysql"
 	gormpostgres "gorm.io/driver/postgres"
+	"gorm.io/gorm"
 	_ "modernc.org/sqlite"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -110,6 +111,7 @@ func TestMariaDB(t *testing.T) {
 	dsn := startMariaDB(t)
 	t.Run("sql", func(t *testing.T) { testSQL(t, "mysql", dsn) })
 	t.Run("gorm", func(t *testing.T) { testGORM(t, mysql.Open(dsn)) })
+	t.Run("sharding", func(t *testing.T) { testSharding(t, func() gorm.Dialector { return mysql.Open(dsn) }) })
 	t.Run("unique", func(t *testing.T) { testUniqueMySQL(t, dsn) })
 	t.Run("migrate", func(t *testing.T) { testMigrateMariaDB(t, servertest.Open(t, "mysql", dsn)) })
 }
@@ -121,8 +123,11 @@ var onPostgreSQL = map[string]func(t *testing.T, url string){
 			testSQL(t, "pgx", url+"&default_query_exec_mode="+mode)
 		}
 	},
-	"pgx":     testPgx,
-	"gorm":    func(t *testing.T, url string) { testGORM(t, gormpostgres.Open(url)) },
+	"pgx":  testPgx,
+	"gorm": func(t *testing.T, url string) { testGORM(t, gormpostgres.Open(url)) },
+	"sharding": func(t *testing.T, url string) {
+		testSharding(t, func() gorm.Dialector { return gormpostgres.Open(url) })
+	},
 	"sqlc":    testSQLC,
 	"unique":  testUniquePgx,
 	"migrate": func(t *testing.T, url string) { testMigratePostgreSQL(t, servertest.Open(t, "pgx", url)) },
