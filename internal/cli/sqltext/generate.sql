@@ -7,8 +7,9 @@
 --
 {grants}--
 -- {about}
--- One database at a time may have worker {worker}. After a restore, or a failover that lost commits,
--- generate this script anew with another worker ID. Or put the state above the greatest ID of this
+-- One database at a time may have worker {worker}. If you dump the database, give pg_dump the option
+-- --no-unlogged-table-data: then IDs of the restored one begin 10 s ahead of the clock. After a
+-- restore, or a failover that lost commits, generate this script anew with another worker ID. Or put the state above the greatest ID of this
 -- worker that anybody has seen:
 --
 --   BEGIN;
@@ -23,17 +24,9 @@
 -- operator of pg_catalog with exactly its types, which PostgreSQL prefers: constants have a type.
 
 DO $$
-DECLARE
-  other regnamespace;
 BEGIN
   IF current_setting(text 'server_version_num')::int < 150000 THEN
     RAISE EXCEPTION 'the state of worker {worker} needs PostgreSQL 15 or later';
-  END IF;
-  SELECT relnamespace INTO other FROM pg_catalog.pg_class
-    WHERE relname = '{name}' AND relkind = 'S' AND relnamespace <> '{schema}'::regnamespace::oid;
-  IF FOUND THEN
-    RAISE EXCEPTION 'schema % has a state of worker {worker}, and two would repeat IDs', other
-      USING HINT = 'Take another --worker, or the --schema that has the state.';
   END IF;
 END $$;
 
@@ -50,8 +43,18 @@ END $$;
 -- that were drawn in between.
 DO $$
 DECLARE
-  layout text := pg_catalog.obj_description(pg_catalog.to_regclass(text '{sequence}')::oid, name 'pg_class');
+  layout text;
+  other  regnamespace;
 BEGIN
+  -- Until the transaction ends, nobody makes a state of the worker in another schema.
+  PERFORM pg_catalog.pg_advisory_xact_lock(1936617335, pg_catalog.hashtext(text '{name}'));
+  SELECT relnamespace INTO other FROM pg_catalog.pg_class
+    WHERE relname = '{name}' AND relkind = 'S' AND relnamespace <> '{schema}'::regnamespace::oid;
+  IF FOUND THEN
+    RAISE EXCEPTION 'schema % has a state of worker {worker}, and two would repeat IDs', other
+      USING HINT = 'Take another --worker, or the --schema that has the state.';
+  END IF;
+  layout := pg_catalog.obj_description(pg_catalog.to_regclass(text '{sequence}')::oid, name 'pg_class');
   IF pg_catalog.to_regclass(text '{sequence}') IS NULL THEN
     CREATE UNLOGGED SEQUENCE {sequence} MINVALUE {empty} START {empty} MAXVALUE {max};
     CREATE SEQUENCE {bound} MINVALUE -9223372036854775807 START -1;
@@ -71,7 +74,7 @@ END $$;
 -- {prefix}open(above) opens a tick after the tick above, and draws its first ID. An exception always
 -- ends the inner block. So the lock ends with it, also if the call is canceled; setval stays.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}open(above bigint) RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET default_tablespace = '' AS $$
 DECLARE
   micros  bigint;   -- since the epoch
   tick    bigint;   -- of the clock
@@ -128,7 +131,8 @@ BEGIN
             TRUNCATE {schema}.{name}_flush;
           END IF;
           IF pg_current_wal_flush_lsn() < written THEN
-            RAISE EXCEPTION 'this server does not write the bound of the IDs to disk' USING ERRCODE = 'SNF07';
+            RAISE EXCEPTION 'this server does not write the bound of the IDs to disk'
+              USING ERRCODE = 'SNF07', HINT = 'In PostgreSQL 15 and 16, wal_level must not be minimal.';
           END IF;
           PERFORM pg_catalog.setval('{bound}'::regclass, bound, true);
         END IF;

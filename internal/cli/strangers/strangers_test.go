@@ -22,8 +22,10 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 		reads++
 		return lease.ReadHistory(t.Context(), store)
 	}
+	require.NoError(t, lease.Init(t.Context(), store, snowflake.DefaultLayout()))
+	later := snowflake.ClockFunc(func() time.Time { return time.Now().Add(time.Hour) }) // than Init
 	acquire := func(owner string) (*lease.Lease, *snowflake.Generator) {
-		l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: owner, Logger: slog.New(slog.DiscardHandler), Count: 2})
+		l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: owner, Logger: slog.New(slog.DiscardHandler), Count: 2, Clock: later})
 		require.NoError(t, err)
 		gen, err := snowflake.NewLeased(l, nil)
 		require.NoError(t, err)
@@ -46,7 +48,7 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	}
 	for _, id := range []snowflake.ID{
 		id, encode(l.Worker(), time.Hour), encode(l.Worker(), time.Hour+time.Second), encode(7, 0), encode(900, 0),
-		encode(7, -24*time.Hour), -5,
+		encode(7, -30*time.Minute), encode(7, -24*time.Hour), -5,
 	} {
 		require.NoError(t, a.Add(id))
 	}
@@ -54,10 +56,11 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 2, reads)
 	assert.Equal(t, 1, r.Held)
-	assert.Equal(t, 6, r.IDs)
+	assert.Equal(t, 7, r.IDs)
 	assert.Equal(t, 1, r.Foreign)
 	assert.Equal(t, 1, Count(r.KeptOut))
 	assert.Equal(t, 1, Count(r.Earlier))
+	assert.Equal(t, 1, Count(r.Forgotten))
 	require.Len(t, r.Strangers, 2)
 	for _, g := range r.Strangers {
 		require.Contains(t, []int{l.Worker(), 7}, g.Worker)
@@ -70,8 +73,9 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	assert.Equal(t, 4, r.Wrong(), "also the ID that is not of the layout")
 	var b strings.Builder
 	r.Write(&b, 20)
-	for _, says := range []string{"1 of 6 IDs were issued by", "have issued: 3\n", "before them second (",
+	for _, says := range []string{"1 of 7 IDs were issued by", "have issued: 3\n", "before them second (",
 		"after them no process has held it", "no process held it, as far as",
+		"not judged: IDs whose issuers the history no longer has: 1",
 		"not judged: IDs before the first lease that the store knows: 1", "not judged: IDs of worker IDs that are kept out of the leases: 1", "WRONG: IDs that are not of the layout of the leases: 1"} {
 		assert.Contains(t, b.String(), says)
 	}

@@ -107,8 +107,8 @@ func TestPromotionWithARightClock(t *testing.T) {
 	require.Greater(t, replica.must(t, 1)[0], seen[len(seen)-1])
 }
 
-// HAZARD: a dump of a table has neither the function nor its state. A dump of the database has
-// both.
+// HAZARD: a dump of a table has neither the function nor its state. A dump of the database has both,
+// and must leave out the state's value: the database may have drawn IDs ahead of the clock.
 func TestDump(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -158,7 +158,15 @@ func TestDump(t *testing.T) {
 	require.NotContains(t, says, "ERROR")
 	other.exec(t, insert)
 
-	whole, says := restore("whole", 0)
+	kept, says := restore("kept", 0)
 	require.NotContains(t, says, "ERROR")
-	whole.exec(t, insert)
+	whole, says := restore("whole", 0, "--no-unlogged-table-data")
+	require.NotContains(t, says, "ERROR")
+	kept.Worker, whole.Worker = f.Worker, f.Worker
+	f.fixed(t, noon.Add(6*time.Second)) // as 6 s ahead of the clock
+	drawn := f.must(t, 1)[0]
+	kept.fixed(t, noon.Add(time.Second))
+	require.Less(t, kept.must(t, 1)[0], drawn, "nothing repeats: what is the option for?")
+	whole.fixed(t, noon.Add(time.Second))
+	require.Greater(t, whole.must(t, 1)[0], drawn)
 }
