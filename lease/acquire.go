@@ -62,7 +62,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		return nil, err
 	}
 	begun := vmclock.Generation(vm)
-	directory, _ := s.(directory)
+	_, isDirectory := s.(directory)
 	l := newLease(s, o)
 	if o.LocalCopy != "" {
 		err = l.again(ctx, func(ctx context.Context) (err error) {
@@ -74,7 +74,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 			return nil, err
 		}
 	}
-	l.directory, l.vm, l.begun = directory, vm, begun
+	l.cloning = cloning{vm, begun, isDirectory || o.LocalCopy != ""}
 	err = l.again(ctx, func(ctx context.Context) error {
 		// Not in obtain: a process that replaces a lost worker ID goes on whatever the kernel says.
 		if err := o.checkSync(); err != nil {

@@ -55,7 +55,7 @@ const (
 )
 
 func newSearch(ctx context.Context, l *Lease) *search {
-	s := &search{l: l, line: wire{ctx, l.store, l, l.searchTrip}}
+	s := &search{l: l, line: l.searching(ctx)}
 	s.begun = s.line.read().at
 	return s
 }

@@ -338,15 +338,10 @@ func (s *fileStore) wasUsed(op *disk.Operation) (bool, error) {
 	return s.used.Load(), nil
 }
 
-// directory is a store that can tell whether it was used before it lost its entries.
-type directory interface {
-	trace(context.Context) (string, error)
-}
-
 // trace returns what tells that the directory has had an entry: the path of the mark beside it, or
 // of an entry. It returns "" if nothing does.
-func (s *fileStore) trace(ctx context.Context) (string, error) {
-	return run(ctx, s, "list", func(op *disk.Operation) (string, error) {
+func (s *fileStore) trace(ctx context.Context) (of string, told bool, err error) {
+	of, err = run(ctx, s, "list", func(op *disk.Operation) (string, error) {
 		if was, err := s.wasUsed(op); was || err != nil {
 			return s.outside(), err
 		}
@@ -356,6 +351,13 @@ func (s *fileStore) trace(ctx context.Context) (string, error) {
 		}
 		return s.path(entries[0].Key), nil
 	})
+	return of, true, err
+}
+
+// identity returns the path of the directory, which all stores of one directory have.
+func (s *fileStore) identity() (any, bool) {
+	dir, err := filepath.Abs(s.dir)
+	return dir, err == nil
 }
 
 // outside returns the path of the mark beside the directory, or "" if the directory can

@@ -144,17 +144,12 @@ func (c *localCopy) whyAway() error {
 	return nil
 }
 
-// away returns why a LocalCopy could not tell the store, nil if it could.
-func (l *Lease) away() error { return l.line(l.ctx).away() }
+// hasLost reports whether the shared store lost the record since it was asked last.
+func (c *localCopy) hasLost() bool { return c.wiped.Swap(false) }
 
-// isWiped reports whether the store lost entries that this holder may have to put back.
-func (l *Lease) isWiped() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c, ok := l.store.(*localCopy); ok && c.wiped.Swap(false) {
-		l.wiped = true
-	}
-	return l.wiped && l.away() == nil
+// trace returns what the shared store tells.
+func (c *localCopy) trace(ctx context.Context) (of string, told bool, err error) {
+	return traceOf(ctx, c.Store)
 }
 
 // Now returns the engine's time if the shared store answers.

@@ -70,10 +70,10 @@ func anyEntry(ctx context.Context, s Store, d door) (key string, err error) {
 			return entries[0].Key, nil
 		}
 	}
-	if dir, ok := s.(*fileStore); ok && d.version == "" {
-		return dir.trace(ctx)
+	if d.version == "" {
+		key, _, err = traceOf(ctx, s)
 	}
-	return "", nil
+	return key, err
 }
 
 // initialized returns the error of Init for a store that it does not open, because it has what key

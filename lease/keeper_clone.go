@@ -17,9 +17,11 @@ import (
 
 // cloning is what tells a lease of copies of its machine.
 type cloning struct {
-	vm        *atomic.Uint64 // the machine's generation; nil if the machine does not report clones
-	begun     uint64         // the machine's generation when Acquire was called
-	directory directory      // the store that Acquire was given, if it is a File; else nil
+	vm    *atomic.Uint64 // the machine's generation; nil if the machine does not report clones
+	begun uint64         // the machine's generation when Acquire was called
+
+	// whole says that a clone has the records, too: they are in a directory.
+	whole bool
 }
 
 // errCloned says that another copy of this machine may hold the same worker ID.
@@ -36,7 +38,7 @@ func (o *Options) openVMClock() (generation *atomic.Uint64, unused, err error) {
 }
 
 // generation returns the machine's generation, or 0 if the machine does not report clones.
-func (l *Lease) generation() uint64 { return vmclock.Generation(l.vm) }
+func (c *cloning) generation() uint64 { return vmclock.Generation(c.vm) }
 
 // cloned reports whether another copy of this machine may hold the same worker ID.
 func (l *Lease) cloned(h *hold) bool { return l.generation() != h.born }
@@ -46,15 +48,13 @@ func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost
 
 // torn reports whether err says that the machine was cloned, and with it the directory that has the
 // records. Each copy could then take the worker ID of the other.
-func (l *Lease) torn(err error) bool {
-	return (l.directory != nil || l.o.LocalCopy != "") && errors.Is(err, errCloned)
-}
+func (c *cloning) torn(err error) bool { return c.whole && errors.Is(err, errCloned) }
 
 // newToken returns a token that no other holder has. Copies of a machine may draw the same random
 // numbers, so born is a part of the token; and copies of one snapshot may have the same generation,
 // so the time is, too.
-func (l *Lease) newToken(born uint64, now time.Time) string {
-	if l.vm == nil {
+func (c *cloning) newToken(born uint64, now time.Time) string {
+	if c.vm == nil {
 		return randomText()
 	}
 	return randomText() + "-" + strconv.FormatUint(born, 36) + "-" + strconv.FormatInt(now.UnixNano(), 36)

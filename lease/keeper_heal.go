@@ -62,6 +62,16 @@ func (l *Lease) heal(ctx context.Context) error {
 	return err
 }
 
+// isWiped reports whether the store lost entries that this holder may have to put back.
+func (l *Lease) isWiped() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s, ok := l.store.(interface{ hasLost() bool }); ok && s.hasLost() {
+		l.wiped = true
+	}
+	return l.wiped && l.away() == nil
+}
+
 // isAhead reports whether there are other holders, and most is after the bounds of all of them.
 // Then the clock behind it is the only one that says so, and may be wrong.
 func isAhead(s line, own record, most time.Time) (bool, error) {

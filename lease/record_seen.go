@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
@@ -42,9 +41,9 @@ func seenOf(s Store) *sightings {
 // identity returns a value that is equal for equal stores, and for all stores of one directory. It
 // is nil if stores of this type cannot be compared.
 func identity(s Store) any {
-	if file, ok := s.(*fileStore); ok {
-		if dir, err := filepath.Abs(file.dir); err == nil {
-			return dir
+	if of, ok := s.(interface{ identity() (any, bool) }); ok {
+		if is, ok := of.identity(); ok {
+			return is
 		}
 	}
 	if !reflect.ValueOf(s).Comparable() {

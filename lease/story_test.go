@@ -686,7 +686,7 @@ func (s *story) acquire(name string, c command) {
 // lostDirectory is the store of a directory of which nothing is left if its entries are lost.
 type lostDirectory struct{ asks }
 
-func (lostDirectory) trace(context.Context) (string, error) { return "", nil }
+func (lostDirectory) trace(context.Context) (string, bool, error) { return "", true, nil }
 
 // clone gives the process's machine another generation.
 func (p *party) clone() {
