@@ -173,8 +173,8 @@ func mayMend(err error) bool {
 // lost meanwhile, obtain tries again. It frees the worker IDs that it took but does not use.
 func (l *Lease) obtain(ctx context.Context) error {
 	for {
-		if l.gaveBack != nil { // then the worker ID can be taken again
-			_ = nap(ctx, l.o.patience(), l.gaveBack)
+		if l.known.gaveBack != nil { // then the worker ID can be taken again
+			_ = nap(ctx, l.o.patience(), l.known.gaveBack)
 		}
 		s := newSearch(ctx, l)
 		a, err := s.find()
@@ -188,12 +188,12 @@ func (l *Lease) obtain(ctx context.Context) error {
 			s.tried = append(s.tried, a)
 		}
 		if h := <-l.slot; h != nil {
-			l.passed = h.passed
+			l.known.passed = h.passed
 		}
 		l.give(nil)
-		l.gaveBack = s.giveBack(context.WithoutCancel(ctx), none)
+		l.known.gaveBack = s.giveBack(context.WithoutCancel(ctx), none)
 		if !errors.Is(err, ErrLost) || ctx.Err() != nil || l.torn(err) {
-			_ = nap(context.WithoutCancel(ctx), farewell, l.gaveBack)
+			_ = nap(context.WithoutCancel(ctx), farewell, l.known.gaveBack)
 			if errors.Is(err, ErrLost) && !l.torn(err) {
 				return ctx.Err()
 			}

@@ -18,7 +18,7 @@ func (s *search) open() (door, error) {
 			l.waitsUntil(time.Time{})
 			return shut.door, s.still(waits, err)
 		}
-		next, left, err := l.advanceDoor(s.line, shut.door, shut.made, shut.clocks, shut.isNew)
+		next, left, err := l.known.advanceDoor(s.line, shut.door, shut.made, shut.clocks, shut.isNew)
 		if errors.Is(err, ErrConflict) {
 			err, next.Open = s.raced(err), true // it is looked at again
 		}
@@ -96,7 +96,7 @@ func (s *search) lookAtDoor() (shut shutDoor, err error) {
 	if err != nil || d.Open {
 		return shut, err
 	}
-	wantsNew := o.NewStore && !s.l.inUse
+	wantsNew := o.NewStore && !s.l.known.inUse
 	if d.Name == "" || wantsNew {
 		if shut.used, err = s.used(d); err != nil {
 			return shut, err

@@ -113,7 +113,7 @@ func (s *search) begin() (err error) {
 	if s.now, err = s.line.engine(); err != nil {
 		return err
 	}
-	s.asked, s.l.horizon.ownClock = s.line.read().moment, !s.now.IsZero()
+	s.asked, s.l.known.horizon.ownClock = s.line.read().moment, !s.now.IsZero()
 	if s.l.o.Reuse != ReuseOnce {
 		s.owner, err = s.line.get(ownerKey(s.l.o.Owner))
 		_, unread := strconv.Atoi(string(s.owner.Value))
@@ -138,7 +138,7 @@ func (s *search) former() int {
 	if worker, err := strconv.Atoi(string(s.owner.Value)); s.owner.Version != "" && err == nil {
 		return worker
 	}
-	return s.l.last
+	return s.l.known.last
 }
 
 // enough reports whether it is of no use to read more worker IDs.
@@ -158,7 +158,7 @@ func (s *search) engineNow() time.Time {
 func (s *search) clocks() clocks { return clocks{s.line.read().own, s.engineNow()} }
 
 // silent returns how long a record is known not to have been renewed when it was read.
-func (s *search) silent(r record) time.Duration { return s.l.silent(r, s.asked, s.clocks()) }
+func (s *search) silent(r record) time.Duration { return s.l.known.silent(r, s.asked, s.clocks()) }
 
 // share saves how long the records of holders that may be dead are known to be unchanged, and
 // learns what other processes know: in the first round, eight times in a window, and when ctx is
@@ -175,7 +175,7 @@ func (s *search) share() bool {
 			suspects = append(suspects, r)
 		}
 	}
-	_ = s.l.share(s.line, suspects, s.asked) // it is tried again in the next round
+	_ = s.l.known.share(s.line, suspects, s.asked) // it is tried again in the next round
 	return slices.ContainsFunc(suspects, func(r record) bool { return !r.live(s.silent(r)) })
 }
 
@@ -246,7 +246,7 @@ func (s *search) note(r record) error {
 	case "":
 		r.Layout = l.o.Layout // it was never used
 	case StateLost:
-		next, left, err := outwait(s.line, r, l.o.Layout, l.seen, s.line.read().moment, s.clocks())
+		next, left, err := outwait(s.line, r, l.o.Layout, l.known.seen, s.line.read().moment, s.clocks())
 		if err != nil {
 			return err
 		}
@@ -267,9 +267,9 @@ func (s *search) note(r record) error {
 	}
 	now := s.line.read()
 	if r.State == StateHeld {
-		l.seen.sees(recordKey(r.Worker), r.version, now.at)
+		l.known.seen.sees(recordKey(r.Worker), r.version, now.at)
 	}
-	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(l.lost[r.Worker])
+	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(l.known.lost[r.Worker])
 	return nil
 }
 

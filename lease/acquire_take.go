@@ -26,10 +26,10 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	if born != l.begun && l.torn(errCloned) {
 		return attempt{}, errCloned
 	}
-	l.horizon.observe(begun.own, begun.steady())
+	l.known.horizon.observe(begun.own, begun.steady())
 	rules := l.o.rules()
 	bound := begun.own.Add(l.o.Window)
-	err := l.horizon.leap(rules, c.record.Worker, bound, s.engineNow(), begun.steady(), l.accepted.Load())
+	err := l.known.horizon.leap(rules, c.record.Worker, bound, s.engineNow(), begun.steady(), l.accepted.Load())
 	if err != nil {
 		return attempt{}, err
 	}
@@ -54,7 +54,7 @@ func (s *search) attempt(c candidate) (attempt, error) {
 // its worker ID finds it.
 func (s *search) save(a *attempt) (saved record, err error) {
 	l, worker := s.l, a.record.Worker
-	l.last = worker
+	l.known.last = worker
 	if name := strconv.Itoa(worker); l.o.Reuse != ReuseOnce && string(s.owner.Value) != name {
 		e, err := s.line.put(ownerKey(l.o.Owner), s.owner.Version, []byte(name))
 		if err == nil {
@@ -78,7 +78,7 @@ func (s *search) save(a *attempt) (saved record, err error) {
 func (s *search) confirm(a *attempt, saved record) (record, error) {
 	saved, err := s.mark(a, saved)
 	if err == nil {
-		a.window.above, s.l.passed, err = above(s.line, s.door, a.record, time.Time{}, s.l.passed)
+		a.window.above, s.l.known.passed, err = above(s.line, s.door, a.record, time.Time{}, s.l.known.passed)
 	}
 	return saved, err
 }
@@ -165,10 +165,10 @@ func (s *search) passed() map[int]error {
 // hold takes over the worker ID of an attempt whose record was saved.
 func (l *Lease) hold(s line, a attempt, saved record) {
 	a.window.to = saved.bound(a.window.seq)
-	l.horizon.reached(saved.Bound(), a.begun.steady())
-	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.passed, horizon: l.horizon,
+	l.known.horizon.reached(saved.Bound(), a.begun.steady())
+	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.known.passed, horizon: l.known.horizon,
 		heard: heard{renewed: a.begun.at, read: a.begun.own, at: s.read().steady()}}
-	l.inUse = true
+	l.known.inUse = true
 	l.mu.Lock()
 	l.stats.Renewed = a.begun.at
 	l.mu.Unlock()

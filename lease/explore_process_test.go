@@ -401,7 +401,7 @@ func (r *replay) copies() *Lease {
 	if was := p.lease; was != nil {
 		r.copiesCopy(was)
 		l.known, l.log = was.known, was.log
-		l.lost = maps.Clone(was.lost)
+		l.known.lost = maps.Clone(was.known.lost)
 		l.err, l.loss, l.failing, l.cause, l.caused = was.err, was.loss, was.failing, was.cause, was.caused
 		l.wiped, l.stats = was.wiped, was.stats
 		l.grant.Store(was.grant.Load())
@@ -415,7 +415,7 @@ func (r *replay) copies() *Lease {
 		l.give(h)
 		l.bound = r.binding()
 	}
-	l.watch = watch{p.watch.seen.clone(), p.watch.kept}
+	l.known.watch = watch{p.watch.seen.clone(), p.watch.kept}
 	return l
 }
 

@@ -263,7 +263,7 @@ func (t *text) lease(l *Lease) {
 	h := <-l.slot
 	l.slot <- h
 	t.localCopy(l)
-	t.print(h != nil, l.err != nil, l.loss != nil, l.wiped, l.last, l.inUse)
+	t.print(h != nil, l.err != nil, l.loss != nil, l.wiped, l.known.last, l.known.inUse)
 	if h != nil {
 		t.record(h.own)
 		w := h.window
@@ -280,8 +280,8 @@ func (t *text) lease(l *Lease) {
 		t.time(g.From)
 		t.time(g.To)
 	}
-	for _, worker := range slices.Sorted(maps.Keys(l.lost)) {
-		t.record(l.lost[worker])
+	for _, worker := range slices.Sorted(maps.Keys(l.known.lost)) {
+		t.record(l.known.lost[worker])
 	}
 }
 

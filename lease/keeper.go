@@ -99,7 +99,7 @@ func (l *Lease) advance(ctx context.Context) error {
 	}
 	w := h.window
 	err = h.renew(l.renewing(ctx), l.accepted.Load())
-	l.horizon = h.horizon
+	l.known.horizon = h.horizon
 	if h.granted && h.window != w {
 		l.publish(h)
 		l.mu.Lock()

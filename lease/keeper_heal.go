@@ -57,7 +57,7 @@ func (l *Lease) heal(ctx context.Context) error {
 	}
 	c := clocks{own: l.o.now()}
 	if c.engine, err = s.engine(); err == nil {
-		_, _, err = l.advanceDoor(s, d, door{Layout: l.o.Layout, Marked: true}, c, false)
+		_, _, err = l.known.advanceDoor(s, d, door{Layout: l.o.Layout, Marked: true}, c, false)
 	}
 	return err
 }

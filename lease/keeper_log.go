@@ -177,7 +177,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 		j.stopped = later(timeNow().Add(end.Sub(l.o.now())), l.renewed())
 		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
 			"next", "IDs are issued again as soon as the cause of the error is gone")
-	case !ended && err == nil && l.horizon.behind.IsZero() && !j.stopped.IsZero():
+	case !ended && err == nil && l.known.horizon.behind.IsZero() && !j.stopped.IsZero():
 		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", passed(j.stopped))
 		j.stopped = time.Time{}
 	}
@@ -199,7 +199,7 @@ func (j *journal) checkAway(l *Lease) {
 
 // checkClock logs that the clock leapt or stepped back, and that it is right again.
 func (j *journal) checkClock(l *Lease, err error) {
-	h := &l.horizon
+	h := &l.known.horizon
 	stepped := !h.behind.IsZero()
 	switch leapt := errors.Is(err, ErrClockLeap); {
 	case leapt && !j.leapt:

@@ -13,8 +13,8 @@ import (
 func (l *Lease) lose(lost error) {
 	h := <-l.slot
 	r := h.own
-	l.lost[r.Worker] = r.withBoundsOf(l.lost[r.Worker])
-	l.passed = h.passed
+	l.known.lost[r.Worker] = r.withBoundsOf(l.known.lost[r.Worker])
+	l.known.passed = h.passed
 	var over *overlap
 	overlaps := errors.As(lost, &over)
 	cloned := errors.Is(lost, errCloned)

@@ -32,7 +32,7 @@ type Lease struct {
 	holds    holds                   // the open Holds
 	standing                         // what calls are told
 	running                          // the goroutine that renews
-	known                            // what that goroutine, and Acquire before it, have learned
+	known    known                   // what that goroutine, and Acquire before it, have learned
 	log      journal                 // used by whoever uses known
 }
 

@@ -659,7 +659,7 @@ func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
 	require.NotSame(t, seenOf(File(dir)), seenOf(File(dir+"/x")))
 	m := newMemory()
 	require.Same(t, seenOf(m), NewWatermarkReader(m).slotted().seen)
-	require.Same(t, seenOf(m), newLease(m, Options{}).seen)
+	require.Same(t, seenOf(m), newLease(m, Options{}).known.seen)
 	require.NotSame(t, seenOf(m.asks), seenOf(m.asks), "it cannot be compared")
 	for range maxStores {
 		seenOf(newMemory())
