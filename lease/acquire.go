@@ -176,13 +176,14 @@ func (l *Lease) obtain(ctx context.Context) error {
 		if l.known.gaveBack != nil { // then the worker ID can be taken again
 			_ = nap(ctx, l.o.patience(), l.known.gaveBack)
 		}
-		s := newSearch(ctx, l)
-		a, err := s.find()
+		s := l.newSearch(ctx)
+		a, saved, err := s.find()
 		if err == nil {
+			l.hold(s.line, a, saved)
 			s.forgetOwner(a)
 			waits, ended := l.settle(ctx)
 			if err = s.still(waits, s.because(ended)); err == nil {
-				s.giveBack(l.ctx, a.record.Worker)
+				l.giveBack(l.ctx, s.tried, a.record.Worker)
 				return nil
 			}
 			s.tried = append(s.tried, a)
@@ -191,7 +192,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 			l.known.passed = h.passed
 		}
 		l.give(nil)
-		l.known.gaveBack = s.giveBack(context.WithoutCancel(ctx), none)
+		l.known.gaveBack = l.giveBack(context.WithoutCancel(ctx), s.tried, none)
 		if !errors.Is(err, ErrLost) || ctx.Err() != nil || l.torn(err) {
 			_ = nap(context.WithoutCancel(ctx), farewell, l.known.gaveBack)
 			if errors.Is(err, ErrLost) && !l.torn(err) {

@@ -10,15 +10,14 @@ import (
 
 // open returns the store's door once it is open. If the store has no door, open makes it.
 func (s *search) open() (door, error) {
-	l := s.l
 	var waits error // what the wait is for, once there is one
 	for told := (time.Time{}); ; {
 		shut, err := s.lookAtDoor()
 		if err != nil || shut.door.Open {
-			l.waitsUntil(time.Time{})
+			s.log.opened()
 			return shut.door, s.still(waits, err)
 		}
-		next, left, err := l.known.advanceDoor(s.line, shut.door, shut.made, shut.clocks, shut.isNew)
+		next, left, err := s.known.advanceDoor(s.line, shut.door, shut.made, shut.clocks, shut.isNew)
 		if errors.Is(err, ErrConflict) {
 			err, next.Open = s.raced(err), true // it is looked at again
 		}
@@ -34,12 +33,11 @@ func (s *search) open() (door, error) {
 			return shut.door, s.still(waits, err)
 		}
 		waits = fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, shut.clocks))
-		l.waitsUntil(now.at.Add(left))
 		if tells {
 			told = now.at
-			l.log.waits(l, left, shut)
+			s.log.waits(left, shut)
 		}
-		l.tripped(waits)
+		s.log.shut(waits, now.at.Add(left))
 		s.conflicts = 0
 		if ended := s.line.rest(now.beforeEnd(min(progress+randomN(progress), left))); ended != nil {
 			return shut.door, s.still(waits, ended)
@@ -83,7 +81,7 @@ type shutDoor struct {
 // lookAtDoor reads the store's door. If it is not open, lookAtDoor also reads the clocks, and finds
 // out whether the store is new. Options.NewStore is not believed if the store was used.
 func (s *search) lookAtDoor() (shut shutDoor, err error) {
-	o := &s.l.o
+	o := s.o
 	shut.made.Layout = o.Layout
 	shut.door, err = getDoor(s.line)
 	d := shut.door
@@ -96,7 +94,7 @@ func (s *search) lookAtDoor() (shut shutDoor, err error) {
 	if err != nil || d.Open {
 		return shut, err
 	}
-	wantsNew := o.NewStore && !s.l.known.inUse
+	wantsNew := o.NewStore && !s.known.inUse
 	if d.Name == "" || wantsNew {
 		if shut.used, err = s.used(d); err != nil {
 			return shut, err
@@ -127,7 +125,7 @@ func (s *search) used(d door) (found string, err error) {
 		return "", err
 	}
 	for _, r := range sorted(maps.Values(records)) {
-		if want := s.l.o.Layout; d.Name == "" && r.State != StateLost && r.Layout != want {
+		if want := s.o.Layout; d.Name == "" && r.State != StateLost && r.Layout != want {
 			return "", &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: want}
 		}
 		if found == "" && r.State == StateLost {

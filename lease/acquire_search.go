@@ -1,24 +1,54 @@
 package lease
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
 // search looks for a worker ID that can be taken. It reads the worker ID that the owner had
 // last, then some at random, and all of them only if these are not free.
 type search struct {
-	l     *Lease
+	needs
+	round
 	line  line // with a limit for each request
 	begun time.Time
 
-	// A round begins with the door and the engine's time. What it reads is forgotten when
-	// it ends.
+	conflicts int       // how many saves in turn met a conflict, without a rest between them
+	full      error     // why the last round found nothing to take; nil if it did, or none has ended
+	probes    int       // how many worker IDs were read at random
+	shared    time.Time // when share last asked the store
+	failures  []error   // of saves, other than conflicts
+	tried     []attempt // saves that failed but may still be made, or that took a worker ID in vain
+}
+
+// needs is what a search gets from the lease for which it searches.
+type needs struct {
+	o        *Options
+	known    *known
+	clones   cloning
+	accepted *atomic.Bool // AcceptLeap was called
+	ends     time.Time    // the end of the window of the lost worker ID; zero if none was lost
+	log      reporter
+}
+
+// reporter is told what a search waits for.
+type reporter interface {
+	shut(err error, until time.Time)         // the store's door is shut until then
+	opened()                                 // and no longer
+	waits(left time.Duration, shut shutDoor) // why the door is shut, every tellEvery
+	missing(worker int)                      // the record of a worker ID is lost
+	rests(why error, until time.Time)        // nothing can be taken; the search ends at until
+	rested(why error)                        // and it searches again
+}
+
+// round is what a search reads from the door and the engine's time on. It is forgotten when the
+// round ends.
+type round struct {
 	door     door
 	now      time.Time      // the engine's; zero if it has no clock
 	asked    moment         // when now was read
@@ -29,14 +59,6 @@ type search struct {
 	left     time.Duration  // until the first lost record may be replaced; 0 if none is lost
 	whole    bool           // all worker IDs were read
 	races    int            // how often other processes were quicker
-
-	conflicts int // how many saves in turn met a conflict, without a rest between them
-
-	full     error     // why the last round found nothing to take; nil if it did, or none has ended
-	probes   int       // how many worker IDs were read at random
-	shared   time.Time // when share last asked the store
-	failures []error   // of saves, other than conflicts
-	tried    []attempt // saves that failed but may still be made, or that took a worker ID in vain
 }
 
 const (
@@ -54,25 +76,21 @@ const (
 	maxFailures = 2
 )
 
-func newSearch(ctx context.Context, l *Lease) *search {
-	s := &search{l: l, line: l.searching(ctx)}
-	s.begun = s.line.read().at
-	return s
-}
+func newSearch(s line, n needs) *search { return &search{needs: n, line: s, begun: s.read().at} }
 
-// find takes one worker ID. It waits for a free one for one and a half times the longest window,
+// find takes one worker ID, and returns its record. It waits for a free one for one and a half times the longest window,
 // its own or a holder's; and for a worker ID whose record is lost, until that may be used.
-func (s *search) find() (attempt, error) {
+func (s *search) find() (a attempt, saved record, err error) {
 	for {
 		if s.read == nil {
 			if err := s.begin(); err != nil {
-				return attempt{}, s.still(s.full, s.because(err))
+				return a, saved, s.still(s.full, s.because(err))
 			}
 		}
-		c, wait, err := choose(&s.l.o, s.line.read().own, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
+		c, wait, err := choose(s.o, s.line.read().own, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
 		if (err != nil || c.from.After(s.line.read().own)) && !s.enough() {
 			if err := s.readMore(); err != nil {
-				return attempt{}, s.still(s.full, s.because(err))
+				return a, saved, s.still(s.full, s.because(err))
 			}
 			continue
 		}
@@ -86,21 +104,18 @@ func (s *search) find() (attempt, error) {
 			}
 			s.full = err
 			if err := s.wait(wait, err); err != nil {
-				return attempt{}, err
+				return a, saved, err
 			}
 			continue
 		}
-		a, err := s.attempt(c)
-		if err != nil {
-			return a, err
+		if a, err = s.attempt(c); err != nil {
+			return a, saved, err
 		}
-		saved, err := s.save(&a)
-		if err == nil {
-			s.l.hold(s.line, a, saved)
-			return a, nil
+		if saved, err = s.save(&a); err == nil {
+			return a, saved, nil
 		}
 		if err := s.missed(a, err); err != nil {
-			return a, err
+			return a, saved, err
 		}
 	}
 }
@@ -113,9 +128,9 @@ func (s *search) begin() (err error) {
 	if s.now, err = s.line.engine(); err != nil {
 		return err
 	}
-	s.asked, s.l.known.horizon.ownClock = s.line.read().moment, !s.now.IsZero()
-	if s.l.o.Reuse != ReuseOnce {
-		s.owner, err = s.line.get(ownerKey(s.l.o.Owner))
+	s.asked, s.known.horizon.ownClock = s.line.read().moment, !s.now.IsZero()
+	if s.o.Reuse != ReuseOnce {
+		s.owner, err = s.line.get(ownerKey(s.o.Owner))
 		_, unread := strconv.Atoi(string(s.owner.Value))
 		s.badOwner = errors.Is(err, ErrBadRecord) || s.owner.Version != "" && unread != nil
 		if err != nil && !s.badOwner {
@@ -123,11 +138,11 @@ func (s *search) begin() (err error) {
 		}
 	}
 	s.read, s.bad, s.left, s.whole, s.races = map[int]record{}, map[int]error{}, 0, false, 0
-	s.tried = s.l.free(s.line, s.tried)
-	if s.badOwner && s.l.o.Reuse == ReuseKeep { // one of the records may be the owner's
+	s.tried = s.clones.free(s.line, s.tried)
+	if s.badOwner && s.o.Reuse == ReuseKeep { // one of the records may be the owner's
 		return s.readAll()
 	}
-	if former := s.former(); s.l.o.First <= former && former <= s.l.o.last() {
+	if former := s.former(); s.o.First <= former && former <= s.o.last() {
 		return s.readOne(former)
 	}
 	return nil
@@ -138,12 +153,12 @@ func (s *search) former() int {
 	if worker, err := strconv.Atoi(string(s.owner.Value)); s.owner.Version != "" && err == nil {
 		return worker
 	}
-	return s.l.known.last
+	return s.known.last
 }
 
 // enough reports whether it is of no use to read more worker IDs.
 func (s *search) enough() bool {
-	return s.whole || s.l.o.Reuse == ReuseKeep && owns(&s.l.o, s.read[s.former()])
+	return s.whole || s.o.Reuse == ReuseKeep && owns(s.o, s.read[s.former()])
 }
 
 // engineNow returns the engine's time, zero if it has no clock.
@@ -158,7 +173,7 @@ func (s *search) engineNow() time.Time {
 func (s *search) clocks() clocks { return clocks{s.line.read().own, s.engineNow()} }
 
 // silent returns how long a record is known not to have been renewed when it was read.
-func (s *search) silent(r record) time.Duration { return s.l.known.silent(r, s.asked, s.clocks()) }
+func (s *search) silent(r record) time.Duration { return s.known.silent(r, s.asked, s.clocks()) }
 
 // share saves how long the records of holders that may be dead are known to be unchanged, and
 // learns what other processes know: in the first round, eight times in a window, and when ctx is
@@ -175,13 +190,13 @@ func (s *search) share() bool {
 			suspects = append(suspects, r)
 		}
 	}
-	_ = s.l.known.share(s.line, suspects, s.asked) // it is tried again in the next round
+	_ = s.known.share(s.line, suspects, s.asked) // it is tried again in the next round
 	return slices.ContainsFunc(suspects, func(r record) bool { return !r.live(s.silent(r)) })
 }
 
 // longest returns the longest window, of this process or of a holder.
 func (s *search) longest() time.Duration {
-	longest := s.l.o.Window
+	longest := s.o.Window
 	for _, r := range s.read {
 		if r.State == StateHeld {
 			longest = max(longest, r.Window)
@@ -192,7 +207,7 @@ func (s *search) longest() time.Duration {
 
 // readMore reads another worker ID at random or, if enough were read, all of them.
 func (s *search) readMore() error {
-	o := &s.l.o
+	o := s.o
 	if s.probes >= maxProbes || len(s.read)+len(s.bad) >= o.Count {
 		return s.readAll()
 	}
@@ -225,7 +240,7 @@ func (s *search) readAll() error {
 	}
 	// Later rounds read all worker IDs at once, because probes is at its limit.
 	s.read, s.bad, s.whole, s.probes = map[int]record{}, map[int]error{}, true, maxProbes
-	for worker := s.l.o.First; worker <= s.l.o.last(); worker++ {
+	for worker := s.o.First; worker <= s.o.last(); worker++ {
 		r, ok := found[worker]
 		if !ok {
 			r.Worker = worker
@@ -241,17 +256,16 @@ func (s *search) readAll() error {
 
 // note keeps what was read of a worker ID.
 func (s *search) note(r record) error {
-	l := s.l
 	switch r.State {
 	case "":
-		r.Layout = l.o.Layout // it was never used
+		r.Layout = s.o.Layout // it was never used
 	case StateLost:
-		next, left, err := outwait(s.line, r, l.o.Layout, l.known.seen, s.line.read().moment, s.clocks())
+		next, left, err := outwait(s.line, r, s.o.Layout, s.known.seen, s.line.read().moment, s.clocks())
 		if err != nil {
 			return err
 		}
 		if r.version == "" && next.version != "" {
-			l.log.missing(l, r.Worker)
+			s.log.missing(r.Worker)
 		}
 		if left > 0 {
 			if s.left == 0 || left < s.left {
@@ -262,14 +276,14 @@ func (s *search) note(r record) error {
 		}
 		r = next
 	}
-	if r.Layout != l.o.Layout {
-		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: l.o.Layout}
+	if r.Layout != s.o.Layout {
+		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: s.o.Layout}
 	}
 	now := s.line.read()
 	if r.State == StateHeld {
-		l.known.seen.sees(recordKey(r.Worker), r.version, now.at)
+		s.known.seen.sees(recordKey(r.Worker), r.version, now.at)
 	}
-	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(l.known.lost[r.Worker])
+	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(s.known.lost[r.Worker])
 	return nil
 }
 
@@ -298,19 +312,15 @@ func (s *search) wait(wait time.Duration, none error) error {
 	if wait <= 0 {
 		return none
 	}
-	wait = min(wait, max(s.l.o.Window/4, longest/64)) // a holder may also release its worker ID
+	wait = min(wait, max(s.o.Window/4, longest/64)) // a holder may also release its worker ID
 	if now.at.Sub(s.begun)+wait > longest+longest/2 {
 		return none
 	}
-	if s.l.trouble() == nil && errors.Is(none, ErrExhausted) {
-		s.l.log.unacquired(s.l, none, now.end)
-	}
+	s.log.rests(none, now.end)
 	s.conflicts = 0
-	if ended := s.line.rest(now.beforeEnd(s.l.toEnd(wait, now.own))); ended != nil {
+	if ended := s.line.rest(now.beforeEnd(toEnd(wait, s.ends, now.own))); ended != nil {
 		return fmt.Errorf("%w: %w", none, ended)
 	}
-	if s.l.trouble() != nil { // a lost worker ID is to be replaced
-		s.l.log.unreplaced(s.l, none)
-	}
+	s.log.rested(none)
 	return nil
 }

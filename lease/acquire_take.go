@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,29 +20,28 @@ type attempt struct {
 }
 
 func (s *search) attempt(c candidate) (attempt, error) {
-	l := s.l
-	born, begun := l.generation(), s.line.read()
-	if born != l.begun && l.torn(errCloned) {
+	born, begun := s.clones.generation(), s.line.read()
+	if born != s.clones.begun && s.clones.torn(errCloned) {
 		return attempt{}, errCloned
 	}
-	l.known.horizon.observe(begun.own, begun.steady())
-	rules := l.o.rules()
-	bound := begun.own.Add(l.o.Window)
-	err := l.known.horizon.leap(rules, c.record.Worker, bound, s.engineNow(), begun.steady(), l.accepted.Load())
+	s.known.horizon.observe(begun.own, begun.steady())
+	rules := s.o.rules()
+	bound := begun.own.Add(s.o.Window)
+	err := s.known.horizon.leap(rules, c.record.Worker, bound, s.engineNow(), begun.steady(), s.accepted.Load())
 	if err != nil {
 		return attempt{}, err
 	}
 	id := record{
-		Token:  l.newToken(born, begun.at),
-		Owner:  l.o.Owner,
+		Token:  s.clones.newToken(born, begun.at),
+		Owner:  s.o.Owner,
 		Host:   hostname(),
 		PID:    os.Getpid(),
-		Reuse:  l.o.Reuse,
-		Window: l.o.Window,
+		Reuse:  s.o.Reuse,
+		Window: s.o.Window,
 		Store:  s.door.Name,
-		Copy:   l.o.LocalCopy != "",
+		Copy:   s.o.LocalCopy != "",
 
-		FloorEvery: l.o.FloorEvery,
+		FloorEvery: s.o.FloorEvery,
 	}
 	w := window{seq: c.seq, from: rules.begin(c.from, begun.own), before: c.from}
 	id.Least, _ = s.line.floor().least(w, false)
@@ -53,18 +51,18 @@ func (s *search) attempt(c candidate) (attempt, error) {
 // save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
 // its worker ID finds it.
 func (s *search) save(a *attempt) (saved record, err error) {
-	l, worker := s.l, a.record.Worker
-	l.known.last = worker
-	if name := strconv.Itoa(worker); l.o.Reuse != ReuseOnce && string(s.owner.Value) != name {
-		e, err := s.line.put(ownerKey(l.o.Owner), s.owner.Version, []byte(name))
+	worker := a.record.Worker
+	s.known.last = worker
+	if name := strconv.Itoa(worker); s.o.Reuse != ReuseOnce && string(s.owner.Value) != name {
+		e, err := s.line.put(ownerKey(s.o.Owner), s.owner.Version, []byte(name))
 		if err == nil {
 			s.owner = e
-		} else if l.o.Reuse == ReuseKeep && !s.badOwner {
+		} else if s.o.Reuse == ReuseKeep && !s.badOwner {
 			// After a conflict, another process of the owner may be taking a worker ID.
 			return saved, err
 		}
 	}
-	saved, a.wanted, err = replace(s.line, l.o.History, a.record, a.wanted)
+	saved, a.wanted, err = replace(s.line, s.o.History, a.record, a.wanted)
 	if err == nil {
 		saved, err = s.confirm(a, saved)
 	}
@@ -78,7 +76,7 @@ func (s *search) save(a *attempt) (saved record, err error) {
 func (s *search) confirm(a *attempt, saved record) (record, error) {
 	saved, err := s.mark(a, saved)
 	if err == nil {
-		a.window.above, s.l.known.passed, err = above(s.line, s.door, a.record, time.Time{}, s.l.known.passed)
+		a.window.above, s.known.passed, err = above(s.line, s.door, a.record, time.Time{}, s.known.passed)
 	}
 	return saved, err
 }
@@ -127,7 +125,7 @@ func (s *search) missed(a attempt, err error) error {
 	case errors.Is(err, ErrConflict):
 		delete(s.read, a.record.Worker) // it is another record by now
 		s.whole = false
-		if s.races++; s.l.o.Reuse != ReuseAny || s.races == maxRaces {
+		if s.races++; s.o.Reuse != ReuseAny || s.races == maxRaces {
 			s.read = nil
 		}
 		return s.raced(err)
@@ -155,32 +153,18 @@ func (s *search) passed() map[int]error {
 	passed := map[int]error{}
 	for _, a := range s.tried {
 		// An owner that keeps its worker ID must not get a second one.
-		if a.unsure != nil && s.l.o.Reuse != ReuseKeep {
+		if a.unsure != nil && s.o.Reuse != ReuseKeep {
 			passed[a.record.Worker] = a.unsure
 		}
 	}
 	return passed
 }
 
-// hold takes over the worker ID of an attempt whose record was saved.
-func (l *Lease) hold(s line, a attempt, saved record) {
-	a.window.to = saved.bound(a.window.seq)
-	l.known.horizon.reached(saved.Bound(), a.begun.steady())
-	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.known.passed, horizon: l.known.horizon,
-		heard: heard{renewed: a.begun.at, read: a.begun.own, at: s.read().steady()}}
-	l.known.inUse = true
-	l.mu.Lock()
-	l.stats.Renewed = a.begun.at
-	l.mu.Unlock()
-	<-l.slot
-	l.give(h)
-}
-
 // forgetOwner removes the entry of the owner that had the worker ID before, if it still
 // names this worker ID: that owner gets another one. If that fails, the entry that remains
 // costs a request.
 func (s *search) forgetOwner(a attempt) {
-	if before := a.record.Owner; before != "" && before != s.l.o.Owner {
+	if before := a.record.Owner; before != "" && before != s.o.Owner {
 		e, err := s.line.get(ownerKey(before))
 		if err == nil && string(e.Value) == strconv.Itoa(a.record.Worker) {
 			_ = s.line.delete(e.Key, e.Version)
@@ -188,48 +172,14 @@ func (s *search) forgetOwner(a attempt) {
 	}
 }
 
-// farewell bounds how long an Acquire that failed waits until its worker IDs are freed. After
-// that, they are freed in the background.
-const farewell = 100 * time.Millisecond
-
 // none stands for no worker ID.
 const none = -1
 
-// giveBack frees, in the background, the worker IDs that the search took, except used. (An
-// older attempt to take the used worker ID cannot be made any more.) For a save that may
-// still be made, it looks again and again. The channel is closed after the first look.
-func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
-	looked := make(chan struct{})
-	tried := slices.DeleteFunc(s.tried, func(a attempt) bool { return a.record.Worker == used })
-	if len(tried) == 0 {
-		close(looked)
-		return looked
-	}
-	freeLater(ctx, s.l, tried, looked)
-	return looked
-}
-
-// freeLater frees the worker IDs of attempts in the background.
-var freeLater = func(ctx context.Context, l *Lease, tried []attempt, looked chan<- struct{}) {
-	go l.freeAll(ctx, tried, looked)
-}
-
-// freeAll frees the worker IDs of attempts. It closes looked after the first look.
-func (l *Lease) freeAll(ctx context.Context, tried []attempt, looked chan<- struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, l.o.patience())
-	defer cancel()
-	tried = l.free(l.line(ctx), tried)
-	close(looked)
-	for pause := l.o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
-		tried = l.free(l.line(ctx), tried)
-	}
-}
-
 // free frees the worker IDs of attempts. It returns the attempts whose records may be stored, now
 // or later.
-func (l *Lease) free(s line, tried []attempt) []attempt {
+func (c *cloning) free(s line, tried []attempt) []attempt {
 	// If the machine was cloned, the other copy may stamp what this copy does not use.
-	return slices.DeleteFunc(tried, func(a attempt) bool { return a.born != l.generation() || free(s, a) })
+	return slices.DeleteFunc(tried, func(a attempt) bool { return a.born != c.generation() || free(s, a) })
 }
 
 // free frees the worker ID of an attempt if its record was stored: nothing was stamped, so

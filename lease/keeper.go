@@ -57,16 +57,16 @@ func (l *Lease) keep(ctx context.Context) error {
 		case errors.Is(err, ErrLost):
 			return err
 		default:
-			wait, backoff = l.toEnd(backoff, l.o.now()), min(2*backoff, every)
+			wait, backoff = toEnd(backoff, l.Grant().To, l.o.now()), min(2*backoff, every)
 		}
 		l.log.renewed(l, err)
 	}
 }
 
-// toEnd shortens a wait from now that goes far past the window's end, so that the log says at once
+// toEnd shortens a wait from now that goes far past end, a window's, so that the log says at once
 // that no IDs are issued.
-func (l *Lease) toEnd(wait time.Duration, now time.Time) time.Duration {
-	if left := l.Grant().To.Sub(now); left > 0 {
+func toEnd(wait time.Duration, end, now time.Time) time.Duration {
+	if left := end.Sub(now); left > 0 {
 		return min(wait, left+left/7+time.Millisecond) // even jittered, it is not shorter than left
 	}
 	return wait

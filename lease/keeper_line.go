@@ -13,11 +13,6 @@ func (l *Lease) renewing(ctx context.Context) wire {
 	return wire{ctx, l.store, l.asker(), l.o.trip}
 }
 
-// searching returns the line of a search.
-func (l *Lease) searching(ctx context.Context) wire {
-	return wire{ctx, l.store, l.asker(), l.searchTrip}
-}
-
 func (l *Lease) asker() asker { return asker{l.o.now, l.floor, l.tripped, l.restored} }
 
 // away returns why a LocalCopy could not tell the store, nil if it could.

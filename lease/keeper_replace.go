@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // lose notes that another process has the worker ID. The rest of the window may still be
@@ -62,7 +61,7 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 		}
 		l.note(timeNow(), unreplaced(lost, err), true)
 		l.log.unreplaced(l, err)
-		if err := sleep(ctx, jittered(l.toEnd(backoff, l.o.now()))); err != nil {
+		if err := sleep(ctx, jittered(toEnd(backoff, l.Grant().To, l.o.now()))); err != nil {
 			return err
 		}
 		backoff = min(2*backoff, l.o.Window)
@@ -72,38 +71,6 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 // unreplaced returns why no worker ID has taken the place of the lost one.
 func unreplaced(lost, err error) error {
 	return once(fmt.Errorf("%w; it was not replaced: %w", lost, err))
-}
-
-// tripped notes that one request of a search failed. If the search is to replace a lost
-// worker ID, calls get this error at once, instead of waiting until the whole search has
-// failed.
-func (l *Lease) tripped(err error) {
-	l.mu.Lock()
-	lost := l.loss
-	if lost != nil {
-		l.blame(unreplaced(lost, err), true)
-		l.tell()
-	}
-	l.mu.Unlock()
-	if lost != nil {
-		l.log.unreplaced(l, err)
-	}
-}
-
-// searchTrip is how long a search waits for an answer. If the search is to replace a lost
-// worker ID, it waits no longer than a renewal does.
-func (l *Lease) searchTrip() time.Duration {
-	if l.trouble() != nil {
-		return l.o.trip()
-	}
-	return l.o.patience()
-}
-
-// waitsUntil notes until when no worker ID is taken because the store lost its entries.
-func (l *Lease) waitsUntil(t time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stats.WaitsUntil = t
 }
 
 func (l *Lease) succeed() {

@@ -89,7 +89,7 @@
 (define-fun release-stops-first () Bool true)                          ; Lease.Release
 (define-fun release-keeps-what-was-stamped () Bool true)               ; record.release, record.undo
 (define-fun release-keeps-the-bound-before () Bool true)               ; record.release, record.undo
-(define-fun no-grant-after-release () Bool true)                       ; the generator, search.giveBack
+(define-fun no-grant-after-release () Bool true)                       ; the generator, Lease.giveBack
 (define-fun newcomer-waits () Bool true)                               ; door.advance, record.missing
 (define-fun newcomer-begins-at-its-clock () Bool true)                 ; door.heal, record.missing
 (define-fun newcomer-looks-again () Bool true)                         ; search.lookAgain
