@@ -81,6 +81,10 @@ func TestXID(t *testing.T) {
 		assert.Equal(t, SeataXID, all[0].Form)
 		assert.EqualValues(t, 4269746926734658025, all[0].IDs[0])
 	}
+	for _, s := range []string{"2026-11-29 12:30:45", "2026-11-29T12:30:45", "12:30:45", "10.0.0.1:8091:45", "at 10.0.0.1:8091:4269746926734658025"} {
+		_, err := IDs([]string{s})
+		assert.ErrorIs(t, err, snowflake.ErrInvalidID, s)
+	}
 }
 
 func TestIDsRefuses(t *testing.T) {
@@ -104,6 +108,32 @@ func TestIDsRefuses(t *testing.T) {
 	}
 	_, err := IDs([]string{"123", "5", "x-y", "y-z"})
 	assert.ErrorContains(t, err, "x-y")
+}
+
+// 11 characters in base 58 are 11 in base 62, too. If there are many, the digits that base 58 lacks
+// decide.
+func TestBase58IsToldFromBase62(t *testing.T) {
+	const july2015, june2022 = snowflake.ID(618463286477602816), snowflake.ID(1541815603606036480)
+	for _, first := range []snowflake.ID{july2015, june2022, 5_000_000_000_000_000_000} {
+		for step := range 4 {
+			var in58, in62 []string
+			for i := range snowflake.ID(60) {
+				id := first + i*(1+snowflake.ID(step)*12_345_678_901) // of a burst, or of an hour
+				in58, in62 = append(in58, id.Base58()), append(in62, id.Base62())
+			}
+			for _, list := range [][]string{in58, append(in58, "id", "-5")} {
+				form, parse := Reader(list)
+				require.Equal(t, "base 58", form)
+				id, err := parse(list[0])
+				require.NoError(t, err)
+				require.Equal(t, first, id)
+			}
+			form, _ := Reader(in62)
+			require.Equal(t, "base 62", form)
+		}
+	}
+	form, _ := Reader([]string{june2022.Base58(), (june2022 + 1).Base58()})
+	assert.Equal(t, "base 62", form, "two may lack the digits by chance")
 }
 
 // A few strangers do not decide the form of the others.
