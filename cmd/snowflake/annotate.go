@@ -63,9 +63,10 @@ const esc = 0x1b
 // annotator writes its input with annotations. Its output remembers its errors until it is flushed.
 type annotator struct {
 	*streams
-	layout snowflake.Layout
-	least  snowflake.ID // no plausible ID is less
-	found  bool         // there was an ID
+	layout    snowflake.Layout
+	least     snowflake.ID // no plausible ID is less
+	found     bool         // there was an ID
+	ambiguous bool         // standard error has said that a word has two forms
 }
 
 // special marks the bytes that may begin a number or an escape.
@@ -113,10 +114,10 @@ func (a *annotator) take(b []byte) {
 				i++
 			}
 			readings := texts.InLog(prefixBefore(b[begin:start]), b[start:i])
-			at := slices.IndexFunc(readings, func(r texts.Reading) bool { return a.plausible(r.IDs[0]) })
-			if at >= 0 {
+			readings = slices.DeleteFunc(readings, func(r texts.Reading) bool { return !a.plausible(r.IDs[0]) })
+			if len(readings) > 0 {
 				a.copy(b[from:i])
-				a.annotate(readings[at].IDs[0], readings[at].Form)
+				a.annotate(readings[0].IDs[0], readings[0].Form, readings[1:]...)
 				from = i
 			}
 			continue
@@ -173,16 +174,26 @@ func (a *annotator) copy(text []byte) {
 	}
 }
 
-// annotate writes the fields of an ID and, if the ID is not in decimal, the ID and its form.
-func (a *annotator) annotate(id snowflake.ID, form string) {
+// annotate writes the fields of an ID and, if the ID is not in decimal, the ID and its form. It also
+// says what the word is in other forms: with --json once, on standard error.
+func (a *annotator) annotate(id snowflake.ID, form string, others ...texts.Reading) {
 	a.found = true
+	others = slices.DeleteFunc(others, func(r texts.Reading) bool { return r.IDs[0] == id }) // a typed ID is base 32, too
 	switch fields := a.layout.Decode(id).String(); {
 	case a.json:
 		a.writeDecoded(a.layout, id, form)
+		if len(others) > 0 && !a.ambiguous {
+			a.ambiguous = true
+			a.note(fmt.Sprintf("words in %s may also be in %s: %d is then %d", form, others[0].Form, id, others[0].IDs[0]))
+		}
 	case form == decimal:
 		a.out.WriteString(" (" + fields + ")")
 	default:
-		fmt.Fprintf(a.out, " (%v %s form=%q)", id, fields, form)
+		fmt.Fprintf(a.out, " (%v %s form=%q", id, fields, form)
+		for _, o := range others {
+			fmt.Fprintf(a.out, ", or %v form=%q", o.IDs[0], o.Form)
+		}
+		a.out.WriteString(")")
 	}
 }
 

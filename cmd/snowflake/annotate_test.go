@@ -281,6 +281,21 @@ func requireOnlyAnnotated(t *testing.T, in []byte, l snowflake.Layout, seed uint
 	}
 }
 
+// A word may be an ID in two forms, of which each has a time that has come.
+func TestAnnotateSaysThatAWordHasASecondReading(t *testing.T) {
+	const id = snowflake.ID(460000000000000001) // a tweet of 2014
+	word := id.Base58()
+	assert.Equal(t, word+` (1739636807482683233 time=2023-12-26T13:18:30.449Z datacenter=25 worker=18 sequence=3937 form="base 62"`+
+		`, or 460000000000000001 form="base 58")`, annotated(t, strings.NewReader(word), layouts.Twitter()))
+
+	var out, errs strings.Builder
+	s := onStreams(strings.NewReader(word+" "+word), &out)
+	s.json, s.err = true, &errs
+	_, err := annotate(s, layouts.Twitter())
+	require.NoError(t, err)
+	assert.Equal(t, "snowflake: words in base 62 may also be in base 58: 1739636807482683233 is then 460000000000000001\n", errs.String(), "once")
+}
+
 // randomLog returns text of pieces that are likely to be mistaken for others.
 func randomLog(r *rand.Rand, l snowflake.Layout) []byte {
 	var b []byte
