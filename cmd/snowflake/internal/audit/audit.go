@@ -14,6 +14,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
+// mostTwice bounds the IDs that occur more than once and show whether a part of a table was rounded.
+const mostTwice = 10_000
+
 // Most bounds the IDs of an audit.
 const Most = 100_000_000
 
@@ -113,6 +116,8 @@ type Audit struct {
 	low     [64]int                  // IDs by their lowest bits
 
 	unreadable, strangers, future, old, repeated Fault
+
+	twice []snowflake.ID // the first IDs that occur more than once
 }
 
 // placed is an ID and its line, counted through all files.
@@ -271,7 +276,14 @@ func (a *Audit) Finish() (*Report, error) {
 		a.count(r, same)
 	}
 	merged := a.repeated.Count > 0 && a.exact == a.ids.n && a.large >= few // rounding may have merged IDs
-	if merged {
+	// If a part of the IDs was rounded, most are exact, but those that became equal are not.
+	partly, inPart := texts.Rounded(slices.Values(a.twice))
+	inPart = inPart && partly.Sure && !rounded
+	switch {
+	case inPart:
+		a.repeated.What += fmt.Sprintf(", because a part of the IDs was rounded %s (read the table from its source again, "+
+			"with the IDs as text)", partly.By)
+	case merged:
 		a.repeated.What += ", perhaps because they were rounded"
 	}
 	for _, f := range []Fault{a.repeated, a.strangers, a.future, a.unreadable, a.old} {
@@ -288,7 +300,7 @@ func (a *Audit) Finish() (*Report, error) {
 			cmp.Compare(a.ClockSeq, b.ClockSeq))
 	})
 	switch {
-	case rounded: // the cause of all that could be noted
+	case rounded || inPart: // the cause of all that could be noted
 	case merged:
 		r.Notes = append(r.Notes, "a float64 holds each of the IDs: if they went through JavaScript, a spreadsheet or the like, "+
 			"rounding may have made the IDs that occur more than once; compare some with their source")
@@ -364,6 +376,9 @@ func (a *Audit) count(r *Report, same []placed) {
 	w := a.worker(id, p)
 	if len(same) > 1 {
 		w.Duplicates++
+		if len(a.twice) < mostTwice {
+			a.twice = append(a.twice, id)
+		}
 		a.add(&a.repeated, same[0].line, func() string {
 			var lines []string
 			for _, s := range same[:min(len(same), mostLines)] {

@@ -180,6 +180,68 @@ func TestRoundedIDsAreSaidToBe(t *testing.T) {
 	assert.NotContains(t, strings.Join(audit(t, l, []snowflake.ID{5, 5}).Notes, "\n"), "float64")
 }
 
+// A half of the table went through JavaScript. Bursts of IDs became equal there.
+func TestIDsThatWereRoundedInPartAreSaidToBe(t *testing.T) {
+	for name, l := range map[string]snowflake.Layout{
+		"default": snowflake.DefaultLayout(), "twitter": layouts.Twitter(), "discord": layouts.Discord(), "instagram": layouts.Instagram(),
+	} {
+		for n, share := range []int{5, 20} { // of 100 bursts
+			r := rand.New(rand.NewPCG(uint64(n), 51))
+			var ids []snowflake.ID
+			for burst := range 100 {
+				first := stamped(t, l, time.Hour-time.Duration(burst)*time.Second, r.IntN(3), r.IntN(1<<l.SequenceBits-100))
+				for i := range snowflake.ID(100) {
+					id := first + i
+					if burst < share {
+						id = snowflake.ID(float64(id))
+					}
+					ids = append(ids, id)
+				}
+			}
+			got := audit(t, l, ids)
+			require.NotEmpty(t, got.Wrong, name)
+			assert.Contains(t, got.Wrong[0].What, "more than once, because a part of the IDs was rounded to a float64", name)
+			assert.Empty(t, got.Notes, "nothing that contradicts it")
+		}
+	}
+}
+
+// Duplicates have other causes, too: two processes with one worker ID, or a table that was imported
+// twice.
+func TestDuplicatesOfIDsThatWereNotRounded(t *testing.T) {
+	tenBits := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 12, SequenceBits: 10}
+	for _, known := range append(layouts.All(), layouts.Known{Name: "ten bits", Layout: tenBits}) {
+		for _, worker := range []int{0, 1, 5, 1<<known.Layout.WorkerBits - 1} {
+			for _, most := range []int{1, 2, 3, 10, 40, 100} {
+				r := rand.New(rand.NewPCG(uint64(worker), uint64(most)))
+				ids := sharedBy(known.Layout, r, worker, most)
+				for _, list := range [][]snowflake.ID{ids, append(ids[:len(ids)/4:len(ids)/4], ids...)} {
+					got := audit(t, known.Layout, list)
+					for _, f := range got.Wrong {
+						require.NotContains(t, f.What, "because a part", "%s, worker %d, up to %d in a tick", known.Name, worker, most)
+					}
+				}
+			}
+		}
+	}
+}
+
+// sharedBy returns the IDs of two processes with one worker ID: in each of 100 ticks up to most IDs.
+func sharedBy(l snowflake.Layout, r *rand.Rand, worker, most int) (ids []snowflake.ID) {
+	most = min(most, 1<<l.SequenceBits)
+	for range 100 {
+		at := noon.Add(-time.Duration(r.Int64N(int64(24 * time.Hour))))
+		for range 2 {
+			for seq := range 1 + r.IntN(most) {
+				if id, err := l.Encode(snowflake.Parts{Time: at, Worker: worker & (1<<l.WorkerBits - 1), Sequence: seq}); err == nil {
+					ids = append(ids, id)
+				}
+			}
+		}
+	}
+	return ids
+}
+
 func TestStretchesAreMerged(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var s stretches
