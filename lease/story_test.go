@@ -62,7 +62,8 @@ func eachStory(archive string, f func(name, text string) string) string {
 }
 
 func TestStories(t *testing.T) {
-	defer func(old func(int64) int64) { dice = old }(dice)
+	defer func(old func(int64) int64, most int) { dice, maxStores = old, most }(dice, maxStores)
+	maxStores = 64 // also in the simulator
 	files, err := fs.Glob(archives, "testdata/stories/*")
 	require.NoError(t, err)
 	for _, file := range files {
@@ -483,9 +484,12 @@ func (s *story) do(c command) {
 	case "commit": // NAME: its earliest transaction
 		p.done[0]()
 		p.done = p.done[1:]
-	case "watermark": // [once]
-		if words[0] == "once" { // by a process that has never read it before
+	case "watermark": // [once|single]
+		switch words[0] {
+		case "once": // by a process that has never read it before
 			s.WatermarkReader = NewWatermarkReader(s.asks)
+		case "single": // by the function Watermark, all by one process
+			s.WatermarkReader = NewWatermarkReader(s.memory)
 		}
 		go s.watermark()
 	case "retire": // WORKER, whose local copy is gone for good
@@ -673,10 +677,12 @@ func (s *story) acquire(name string, c command) {
 			}
 			return
 		}
-		g, err := snowflake.NewLeased(l, generator)
-		assert.NoError(s.t, err)
+		if c.options["generator"] != "no" {
+			g, err := snowflake.NewLeased(l, generator)
+			assert.NoError(s.t, err)
+			p.g.Store(g)
+		}
 		p.l.Store(l)
-		p.g.Store(g)
 		if p.isCrashed() {
 			l.cancel()
 		}

@@ -288,6 +288,8 @@ func (v *viewer) why(r record) string {
 		return "its record was lost, and a window under it may be open"
 	case (r.retired() || r.Prior.Least.Before(r.Least)) && v.now.Before(r.Prior.To):
 		return "not its holder, but an earlier one that was taken for dead may still stamp times before " + formatTime(r.Prior.To)
+	case r.State != StateHeld:
+		return "it was released without a generator, and its former holder may still stamp times before " + formatTime(r.Prior.To)
 	case r.NoFloor:
 		return "it has no generator, or one that may go back (RewindTicks), and so may stamp any time since it began"
 	case r.Copy:
