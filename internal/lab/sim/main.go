@@ -218,7 +218,7 @@ func worst(reports []fleet.Report) string {
 	}
 	var b strings.Builder
 	fmt.Fprintln(&b, "the worst, with windows of 3 s, until all issue, a newcomer has a worker ID, "+
-		"the watermark is less than two windows behind:")
+		"the watermark is less than two windows behind\n(in deployments and growth, with windows of 30 s: the watermark's lag):")
 	for _, l := range fleet.Bounds {
 		t := all[l.Trouble]
 		fmt.Fprintf(&b, "%-38s %6.1f s %6.1f s %6.1f s in %d runs\n", l.Trouble, t.Issue.Seconds(), t.Start.Seconds(),

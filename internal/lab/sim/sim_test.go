@@ -154,6 +154,8 @@ var defects = []defect{
 	{mutant: "a window that has ended counts again", seeds: 60, says: "bound: kills in a row: ", troubles: true},
 	{mutant: "an unreadable record keeps the watermark for ever", seeds: 150, says: "bound: one unreadable entry: ", troubles: true},
 	{mutant: "a lost worker ID is never replaced", seeds: 40, says: "bound: "},
+	{mutant: "a window begins a window before its holder's clock", seeds: 4, says: "bound: growth with FloorEvery: ", troubles: true},
+	{mutant: "a reader is not noticed", seeds: 4, says: "bound: deployment with FloorEvery: ", troubles: true},
 }
 
 func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {

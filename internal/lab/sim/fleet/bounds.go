@@ -31,6 +31,12 @@ const (
 	OutageWipe  Trouble = "empty store after an outage"
 	Unreadable  Trouble = "one unreadable entry"
 	ShortStarts Trouble = "starts shorter than a window"
+
+	// These have no cause that ends: all is well throughout, with windows of 30 s.
+	Deployment      Trouble = "deployment"
+	DeploymentFloor Trouble = "deployment with FloorEvery"
+	Growth          Trouble = "growth"
+	GrowthFloor     Trouble = "growth with FloorEvery"
 )
 
 // healed is how long windows may be open under records that were lost.
@@ -41,6 +47,8 @@ type Bound struct {
 	Windows float64
 	Plus    time.Duration
 	Leap    bool // and Options.MaxLeap
+	Floor   bool // and Options.FloorEvery
+	Lag     bool // of the watermark, at all times
 }
 
 func (b Bound) String() string {
@@ -49,6 +57,12 @@ func (b Bound) String() string {
 		windows = "a window"
 	}
 	switch {
+	case b == Bound{}:
+		return "at once"
+	case b.Floor:
+		return fmt.Sprintf("lag of `FloorEvery` and %v s", b.Plus.Seconds())
+	case b.Lag:
+		return "lag of two thirds of a window"
 	case b.Leap:
 		return windows + " and `MaxLeap`"
 	case b.Plus == 0:
@@ -63,6 +77,9 @@ func (b Bound) of(w *world) time.Duration {
 	if b.Leap {
 		d += w.maxLeap()
 	}
+	if b.Floor {
+		d += w.floorEvery(w.Window)
+	}
 	return d
 }
 
@@ -74,7 +91,7 @@ type Limits struct {
 	Start   Bound // then a newcomer has a worker ID, if there is one for it
 
 	// Then the watermark lags by less than two windows, and goes on so, if anyone holds a worker
-	// ID.
+	// ID. Or it is a Lag.
 	Watermark Bound
 
 	Alone bool // it is of one process, and the other ones go on without a gap
@@ -90,6 +107,15 @@ func after(t Trouble, windows float64, plus time.Duration) Limits {
 func alone(t Trouble, issue Bound, start, watermark float64) Limits {
 	return Limits{t, issue, Bound{Windows: start}, Bound{Windows: watermark}, true}
 }
+
+// throughout returns the limits of a trouble during which all is well.
+func throughout(t Trouble, lag Bound) Limits { return Limits{Trouble: t, Watermark: lag} }
+
+// The most that the watermark lags during deployments and growth.
+var (
+	mostLag      = Bound{Windows: 2.0 / 3, Lag: true}
+	mostLagFloor = Bound{Plus: 3 * time.Second, Floor: true, Lag: true}
+)
 
 // Bounds are stated in docs/operations.md, too.
 var Bounds = []Limits{
@@ -109,6 +135,10 @@ var Bounds = []Limits{
 	after(OutageWipe, 3, healed),
 	after(Unreadable, 3, healed),
 	after(ShortStarts, 3, 0),
+	throughout(Deployment, mostLag),
+	throughout(DeploymentFloor, mostLagFloor),
+	throughout(Growth, mostLag),
+	throughout(GrowthFloor, mostLagFloor),
 }
 
 func limitsOf(t Trouble) Limits {

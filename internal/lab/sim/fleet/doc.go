@@ -39,7 +39,9 @@
 // When all is well again, a run has a trouble or two (Trouble); a run with -troubles has six, and
 // no random faults before them. After the end of each cause, bounds are kept (Bounds, and
 // docs/operations.md): until each node issues IDs without a gap, until a newcomer has a worker ID,
-// and until the watermark is less than two windows behind. Readers with a past and readers that
+// and until the watermark is less than two windows behind. One of ten runs with -troubles has a
+// deployment and growth instead (Rolling), throughout which all is well and the watermark lags by no
+// more than its bound. Readers with a past and readers that
 // read once, as a command does, take turns by seed. If a bound is broken, the failure says what was
 // late, by how much, who was waited for and what the store has. A store whose List is cut short
 // breaks its promise, and is not simulated.

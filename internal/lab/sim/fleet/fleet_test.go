@@ -66,6 +66,9 @@ func (s Settings) search(t *testing.T) Report {
 
 // scenario returns the scenario of a seed, or nil if the seed is left out.
 func (s Settings) scenario(seed uint64) *Scenario {
+	if s.Troubles && s.Nodes == 0 && seed%everyRolling == 3 {
+		return Rolling(seed)
+	}
 	one := New(seed, s.Nodes)
 	if s.Leases {
 		if one.LocalCopy {

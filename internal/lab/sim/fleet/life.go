@@ -42,9 +42,7 @@ func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
 	o := &lease.Options{
 		Layout: w.Layout, Owner: p.owner, Window: p.Window, Count: w.Last + 1, Reuse: w.Reuse, History: w.History,
 		LocalCopy: p.copyDir(), MaxLeap: w.MaxLeap, Clock: p.newClock(false), Logger: quiet,
-	}
-	if w.Seed%3 == 0 && w.Layout.Unit <= p.Window/8 {
-		o.FloorEvery = p.Window / 8
+		FloorEvery: w.floorEvery(p.Window),
 	}
 	if w.Guarded {
 		o.VMClock = p.machine.vmClock()

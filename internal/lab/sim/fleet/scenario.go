@@ -26,11 +26,14 @@ type Scenario struct {
 	LocalCopy bool
 	Reuse     lease.Reuse
 	Window    time.Duration // the longest of the nodes' windows
-	MaxLeap   time.Duration
-	History   time.Duration // Options.History
-	Last      int           // the last worker ID
-	Late      time.Duration
-	Network   time.Duration // how long a request usually takes, at most
+
+	// Floors are how many floors a window has with Options.FloorEvery; 0: it is not set.
+	Floors  int
+	MaxLeap time.Duration
+	History time.Duration // Options.History
+	Last    int           // the last worker ID
+	Late    time.Duration
+	Network time.Duration // how long a request usually takes, at most
 
 	Nodes  []Node
 	Faults time.Duration // how long there are some
@@ -166,6 +169,9 @@ func New(seed uint64, nodes int) *Scenario {
 	s.Window = max(3*s.Layout.Unit, oneOf(r, 300*ms, time.Second, 3*time.Second))
 	s.History = oneOf(r, 0, 0, s.Window, 5*s.Window)
 	s.Faults = time.Duration(4+r.IntN(10)) * s.Window
+	if seed%3 == 0 {
+		s.Floors = 8
+	}
 	s.Last = 1<<s.Layout.WorkerBits - 1
 	if r.IntN(3) == 0 { // hardly enough
 		s.Last = min(s.Last, nodes+r.IntN(2))
@@ -295,6 +301,14 @@ func (s *Scenario) Calm() {
 		s.Nodes[i].Gap = max(s.Nodes[i].Gap, s.Nodes[i].Window/4)
 	}
 	s.Calmed, s.Troubles = true, nil
+}
+
+// floorEvery returns Options.FloorEvery of a lease with this window.
+func (s *Scenario) floorEvery(window time.Duration) time.Duration {
+	if s.Floors == 0 || s.Layout.Unit > window/time.Duration(s.Floors) {
+		return 0
+	}
+	return window / time.Duration(s.Floors)
 }
 
 func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }

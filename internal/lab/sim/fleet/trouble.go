@@ -14,7 +14,8 @@ import (
 )
 
 // When the random faults are over and all is well, a run has a few troubles, one after the other.
-// After the end of each cause, all has to be well within the bounds of its kind.
+// After the end of each cause, all has to be well within the bounds of its kind. During a deployment
+// and growth, all has to be well.
 
 // Plan is a trouble that is to come.
 type Plan struct {
@@ -33,8 +34,9 @@ func (t Plan) String() string {
 func (s *Scenario) plan(n int) (all []Plan) {
 	r := rand.New(rand.NewPCG(s.Seed, 4))
 	lost := slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == StoreWiped })
+	single := slices.DeleteFunc(slices.Clone(Bounds), func(l Limits) bool { return l.Watermark.Lag })
 	for len(all) < n {
-		t := Plan{Trouble: Bounds[r.IntN(len(Bounds))].Trouble, Node: r.IntN(len(s.Nodes)), N: r.IntN(300),
+		t := Plan{Trouble: single[r.IntN(len(single))].Trouble, Node: r.IntN(len(s.Nodes)), N: r.IntN(300),
 			For: s.Window/4 + randomTime(r, 3*s.Window), By: time.Duration(1+r.IntN(7200)) * time.Second}
 		if r.IntN(2) == 0 {
 			t.By = s.Window/4 + randomTime(r, 2*s.Window)
@@ -77,6 +79,33 @@ func (s *Scenario) Troubled() {
 		}
 	}
 	s.Troubles = s.plan(6)
+}
+
+const (
+	rolled       = 30 // processes are replaced, or start, in a deployment or growth
+	everyRolling = 10 // one of so many runs with troubles has these
+)
+
+// Rolling returns a scenario of a deployment and growth, in which a process starts each second, or
+// each 5 s. The fleet has as many processes as are replaced, with windows of 30 s.
+func Rolling(seed uint64) *Scenario {
+	s := New(seed, rolled)
+	s.Layout, s.Last, s.LocalCopy = snowflake.DefaultLayout(), 1023, false
+	s.Window, s.Floors = 30*time.Second, 0
+	s.Events, s.Faults = nil, s.Window
+	for i := range s.Nodes { // the rest of a node may not suit the layout, or let the watermark rest
+		n := &s.Nodes[i]
+		n.Window, n.Gap = s.Window, time.Second
+		n.Policy, n.Rewind, n.Datacenter, n.Borrow = "wait", 0, 0, 0
+		n.Stops, n.Stays, n.Spared = false, false, false
+	}
+	by := []time.Duration{time.Second, 5 * time.Second}[seed/everyRolling/2%2]
+	s.Troubles = []Plan{{Trouble: Deployment, By: by}, {Trouble: Growth, By: by}}
+	if seed/everyRolling%2 == 0 {
+		s.Floors = int(s.Window / time.Second)
+		s.Troubles = []Plan{{Trouble: DeploymentFloor, By: by}, {Trouble: GrowthFloor, By: by}}
+	}
+	return s
 }
 
 // victim returns the node whose trouble it is.
@@ -151,8 +180,42 @@ func (w *world) befalls(v *vigil) bool {
 		return w.sleep(w.Window + t.For)
 	case Unreadable:
 		s.garble(t.N)
+	case Deployment, DeploymentFloor:
+		return w.rolls(v, func(i int) {
+			nodes := w.snapshotNodes()
+			w.wg.Go(func() { nodes[i%len(nodes)].end(Event{Kind: Release, By: us}) })
+		})
+	case Growth, GrowthFloor:
+		return w.rolls(v, func(i int) { w.grows(v, i) })
 	}
 	return !w.isEnded()
+}
+
+// rolls lets processes be replaced, or start, one after the other. It begins when all have noticed
+// the reader.
+func (w *world) rolls(v *vigil, start func(i int)) bool {
+	if !w.sleep(w.Window) {
+		return false
+	}
+	v.restart()
+	for i := range rolled {
+		if start(i); !w.sleep(v.plan.By) {
+			return false
+		}
+	}
+	return true
+}
+
+// grows lets another process start, at once.
+func (w *world) grows(v *vigil, i int) {
+	p := w.stranger(fmt.Sprintf("occupant-%d", i))
+	l, err := p.acquire(w.slack())
+	if err != nil {
+		w.fail("bound", "%s: process %d has no worker ID after %v: %v", v.plan.Trouble, i, w.slack(), err)
+		return
+	}
+	p.generates(l)
+	v.others = append(v.others, p)
 }
 
 // fills lets other processes take all worker IDs that are free. Then one of them dies, or all.

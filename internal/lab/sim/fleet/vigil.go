@@ -26,11 +26,19 @@ type vigil struct {
 	ends   chan struct{} // closed when the vigil is
 
 	mu      sync.Mutex
-	awaited bool      // a newcomer
-	started time.Time // when the newcomer got a worker ID
-	why     error     // it has none yet
-	late    time.Time // when the watermark was last found late,
-	because string    // and why
+	awaited bool          // a newcomer
+	started time.Time     // when the newcomer got a worker ID
+	why     error         // it has none yet
+	lag     time.Duration // the longest of the watermark
+	late    time.Time     // when the watermark was last found late,
+	because string        // and why
+}
+
+// restart forgets what was seen until now.
+func (v *vigil) restart() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.begun, v.late, v.lag = time.Now(), time.Time{}, 0
 }
 
 // endures lets the troubles happen, one after the other, each when all is well.
@@ -143,7 +151,11 @@ func (w *world) endure(t Plan) bool {
 	defer func() {
 		close(v.ends)
 		for _, p := range v.others {
-			p.kill("crash")
+			if t.Trouble == FullRange {
+				p.kill("crash")
+			} else {
+				w.wg.Go(p.release)
+			}
 		}
 	}()
 	if !w.befalls(v) {
@@ -200,7 +212,7 @@ func (v *vigil) comes(w *world, limit time.Duration) {
 				v.started = time.Now()
 				v.mu.Unlock()
 				w.logf("%v: has worker %d", p, l.Worker())
-				p.gets(l, nil)
+				p.generates(l)
 				ctx, cancel := context.WithTimeout(context.Background(), w.Window)
 				defer cancel()
 				_ = l.Release(ctx)
@@ -284,7 +296,7 @@ func (v *vigil) lateness(w *world, l Limits) string {
 		}
 		steady, last, err := n.steady(w)
 		switch {
-		case steady.IsZero() && since > most, !steady.IsZero() && steady.After(v.begun) && steady.Sub(v.over) > most:
+		case steady.IsZero() && since > most, steady.After(v.begun) && (steady.Sub(v.over) > most || l.Watermark.Lag):
 			return fmt.Sprintf("%v after the cause's end, node %d has issued without a gap since %v, and last %v ago (0: it does not issue): %v",
 				since, n.id, afterwards(steady, w.begun), time.Since(last), err)
 		}
@@ -294,12 +306,15 @@ func (v *vigil) lateness(w *world, l Limits) string {
 	if started := v.started; v.awaited && started.IsZero() && since > l.Start.of(w)+w.more(l)+slack {
 		return fmt.Sprintf("%v after the cause's end, no newcomer has a worker ID: %v; %s", since, v.why, w.holders())
 	}
-	from := v.over
-	if v.plan.Trouble == Kills {
+	from, most := v.over, l.Watermark.of(w)+slack
+	switch {
+	case l.Watermark.Lag:
+		from, most = v.begun, 0
+	case v.plan.Trouble == Kills:
 		from = v.begun
 	}
-	if v.late.Sub(from) > l.Watermark.of(w)+slack {
-		return fmt.Sprintf("%v after the cause's end, the watermark is still more than two windows behind: %s; %s", since,
+	if v.late.Sub(from) > most {
+		return fmt.Sprintf("%v after the cause's end, the watermark was late %v ago: %s; %s", since, time.Since(v.late),
 			v.because, w.holders())
 	}
 	return ""
@@ -337,7 +352,8 @@ func (v *vigil) isWell(w *world) bool {
 
 // measure notes how long it took. Only runs that are like each other are compared.
 func (v *vigil) measure(w *world) {
-	if w.Window != 3*time.Second || w.Layout.Unit > 10*ms || w.Network > ms || w.Late > ms {
+	rolls := limitsOf(v.plan.Trouble).Watermark.Lag
+	if w.Window != 3*time.Second && !rolls || w.Layout.Unit > 10*ms || w.Network > ms || w.Late > ms {
 		return
 	}
 	worst := Took{}
@@ -355,10 +371,14 @@ func (v *vigil) measure(w *world) {
 		from = v.begun
 	}
 	worst.Watermark = afterwards(v.late, from)
+	if rolls {
+		worst.Watermark = v.lag
+	}
 	w.worst.add(v.plan.Trouble, worst)
 }
 
-// Took is the worst that was measured of a trouble, with windows of 3 s: times as in Limits.
+// Took is the worst that was measured of a trouble: times as in Limits. Windows are of 3 s or, in
+// deployments and growth, 30 s.
 type Took struct {
 	Runs                    int
 	Issue, Start, Watermark time.Duration
@@ -397,8 +417,12 @@ func newReader(w *world) *reader {
 // reads reads the watermark until a vigil ends.
 func (r *reader) reads(v *vigil) {
 	w := r.w
+	most := 2*w.Window + w.slack()
+	if l := limitsOf(v.plan.Trouble).Watermark; l.Lag {
+		most = l.of(w)
+	}
 	rests := slices.ContainsFunc(w.Nodes, func(n Node) bool { return n.Rewind > 0 && !n.Absent })
-	for w.sleep(w.Window/8) && !v.hasEnded() {
+	for w.sleep(min(w.Window/8, time.Second)) && !v.hasEnded() {
 		if r.forgets && (w.OneHost || w.OwnClock && limitsOf(v.plan.Trouble).Watermark.Plus == 0) {
 			r.past = lease.NewWatermarkReader(client{p: r.process})
 		}
@@ -414,7 +438,10 @@ func (r *reader) reads(v *vigil) {
 		if err != nil {
 			late, because = 0, err.Error()
 		}
-		if err != nil || late > 2*w.Window+w.slack() {
+		v.mu.Lock()
+		v.lag = max(v.lag, late)
+		v.mu.Unlock()
+		if err != nil || late > most {
 			w.logf("reader: the watermark is late by %v: %s", late, because)
 			v.mu.Lock()
 			v.late, v.because = time.Now(), fmt.Sprintf("it is %v behind: %s", late, because)
