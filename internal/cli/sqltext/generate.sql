@@ -9,8 +9,8 @@
 -- {about}
 -- One database at a time may have worker {worker}. If you dump the database, give pg_dump the option
 -- --no-unlogged-table-data: then IDs of the restored one begin 10 s ahead of the clock. After a
--- restore, or a failover that lost commits, generate this script anew with another worker ID. Or put the state above the greatest ID of this
--- worker that anybody has seen:
+-- restore, or a failover that lost commits, generate this script anew with another worker ID. Or put
+-- the state above the greatest ID of this worker that anybody has seen:
 --
 --   BEGIN;
 --   SELECT pg_advisory_xact_lock(1936617335, '{sequence}'::regclass::oid::int);
