@@ -273,13 +273,14 @@
 // lost puts the watermark back at its floor, because nothing later was proposed while it lived.
 // Until the door is open, it also replaces a watermark that another holder, whose clock is ahead,
 // has put back. If the watermark alone is lost, or cannot be read, live holders put it back in the
-// same way: each looks at its entry once a minute, if it knows of one, and leaves it to others if
-// its own clock alone is ahead (readers.pace, isAhead). Until then newcomers begin at the latest
-// bound of all others (above). If a clock that was ahead has left this bound, they begin at the latest floor of a
-// holder or a minute after their own clock, whichever is later (restoreMark): while no holder
-// lives, clocks must not differ by more than that. A holder with a LocalCopy may stamp without the
-// store, so it counts until it is released; if it starts while the store is away, it begins at its
-// clock. A floor counts as a stamp: if a clock is set back to before it, the policy decides.
+// same way: each looks at its entry once a minute, if it knows of one. If its own clock alone is
+// ahead, it leaves the entry to others, until those are known to be dead (readers.pace, isAhead).
+// Until then newcomers begin at the latest bound of all others (above). If a clock that was ahead
+// has left this bound, they begin at the latest floor of a holder or a minute after their own
+// clock, whichever is later (restoreMark): while no holder lives, clocks must not differ by more
+// than that. A holder with a LocalCopy may stamp without the store, so it counts until it is
+// released; if it starts while the store is away, it begins at its clock. A floor counts as a
+// stamp: if a clock is set back to before it, the policy decides.
 //
 // HAZARD: if the store loses all entries, a holder whose clock then goes back may change to a clock
 // sequence that begins below a watermark which was read before the loss.

@@ -29,10 +29,10 @@ func (l *Lease) heal(ctx context.Context) error {
 	wrong := d.mistaken(is.own.Store) || !d.Open && (d.Layout != l.o.Layout || d.Whole > 0)
 	// Until the door is open, nothing is published. So it does no harm if a holder whose clock was
 	// ahead was quicker: its watermark is replaced.
+	alone := false
 	if err == nil && (m.lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {
-		alone := false
 		if d.Open { // nobody would replace it
-			alone, err = isAhead(s, is.own, most)
+			alone, err = isAhead(s, &l.known.watch, is.own, most)
 		}
 		if err == nil && !alone {
 			_, err = restoreMark(s, m, is.own, most)
@@ -44,7 +44,7 @@ func (l *Lease) heal(ctx context.Context) error {
 	if d.Open && !wrong {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.wiped = false
+		l.wiped = alone // until another one has put it back, or counts as dead
 		return nil
 	}
 	if l.o.Reuse != ReuseOnce {
@@ -72,12 +72,15 @@ func (l *Lease) isWiped() bool {
 	return l.wiped && l.away() == nil
 }
 
-// isAhead reports whether there are other holders, and most is after the bounds of all of them.
-// Then the clock behind it is the only one that says so, and may be wrong.
-func isAhead(s line, own record, most time.Time) (bool, error) {
+// isAhead reports whether most is after the bounds of all other holders, and there is one that is not
+// known to be dead. Then the clock behind most is the only one that says so, and may be wrong.
+func isAhead(s line, w *watch, own record, most time.Time) (bool, error) {
+	asked := s.read().moment
 	records, _, err := allRecords(s)
+	now := s.read().at
 	held := slices.DeleteFunc(slices.Collect(maps.Values(records)), func(r record) bool {
-		return r.State != StateHeld || r.Worker == own.Worker
+		w.seen.sees(recordKey(r.Worker), r.version, now)
+		return r.Worker == own.Worker || !r.live(w.idle(r, asked))
 	})
 	return len(held) > 0 && most.After(latest(held)), err
 }

@@ -442,6 +442,37 @@ func TestLiveHoldersPutAWatermarkBackThatIsLostAlone(t *testing.T) {
 	}
 }
 
+// The watermark alone is lost, and the only live holder stands beside the record of one that crashed,
+// long ago or a moment before the loss. It puts the watermark back once the other one counts as dead.
+func TestLiveHolderPutsTheWatermarkBackBesideOneThatCrashed(t *testing.T) {
+	for _, value := range []string{"", "?"} {
+		for _, floor := range []time.Duration{0, time.Second} {
+			for _, ago := range []time.Duration{time.Second, time.Hour} {
+				t.Run(fmt.Sprintf("%q, FloorEvery %v, crashed %v before", value, floor, ago), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						m := newMemory()
+						dead := mustAcquire(t, m, fleet, clockAt(0), named("dead"), lasting(30*time.Second))
+						h := mustAcquire(t, m, fleet, clockAt(0), named("lives"), floorEvery(floor), lasting(30*time.Second))
+						time.Sleep(70 * time.Second)
+						m.mark(t)
+						time.Sleep(70 * time.Second)
+						dead.cancel()
+						time.Sleep(ago)
+						if m.stores(watermarkKey, value); value == "" {
+							m.set(func() { delete(m.entries, watermarkKey) })
+						}
+						time.Sleep(2 * time.Minute)
+						is, err := getMark(m.line())
+						require.NoError(t, err)
+						require.False(t, is.lost())
+						require.False(t, h.isWiped(), "it looks no more")
+					})
+				})
+			}
+		}
+	}
+}
+
 // A lease that knows of no watermark asks the store once for each renewal, and now and then whether
 // there is a watermark.
 func TestRenewalIsOneRequestIfNobodyReadsTheWatermark(t *testing.T) {
