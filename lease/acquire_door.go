@@ -46,37 +46,8 @@ func (s *search) open() (door, error) {
 	}
 }
 
-// still returns err. If the search has run out of time, during a request or between two, still adds
-// waits: what the search was waiting for, or nil.
-func (s *search) still(waits, err error) error {
-	if err == nil || waits == nil || errors.Is(err, waits) || !s.line.read().over {
-		return err
-	}
-	if errors.Is(waits, ErrWiped) {
-		waits = fmt.Errorf("%w; the next Acquire goes on with this wait", waits)
-	}
-	return once(fmt.Errorf("%w: %w", waits, err))
-}
-
 // tellEvery is how often a process that has no worker ID yet logs how long it waits.
 const tellEvery = 30 * time.Second
-
-// waitsFor says what ends the wait for a store that has no entries.
-func waitsFor(left time.Duration, c clocks) string {
-	if !c.agree() {
-		return fmt.Sprintf("the store's clock reads %s and this host's %s: no worker ID is taken until they agree within %v",
-			formatTime(c.engine), formatTime(c.own), skew)
-	}
-	return fmt.Sprintf("a worker ID is taken in %v, when every window under a record that may be lost has ended", left.Round(time.Second))
-}
-
-// shutDoor is a door that is not open, and what is known about it.
-type shutDoor struct {
-	door, made door // made is what replaces a door that is lost or cannot be read
-	clocks
-	isNew bool   // the store is known to be new
-	used  string // what shows that the store is not new, if that was looked for
-}
 
 // lookAtDoor reads the store's door. If it is not open, lookAtDoor also reads the clocks, and finds
 // out whether the store is new. Options.NewStore is not believed if the store was used.

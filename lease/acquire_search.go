@@ -3,9 +3,6 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -38,12 +35,17 @@ type needs struct {
 
 // reporter is told what a search waits for.
 type reporter interface {
-	shut(err error, until time.Time)         // the store's door is shut until then
-	opened()                                 // and no longer
-	waits(left time.Duration, shut shutDoor) // why the door is shut, every tellEvery
-	missing(worker int)                      // the record of a worker ID is lost
-	rests(why error, until time.Time)        // nothing can be taken; the search ends at until
-	rested(why error)                        // and it searches again
+	// waits is called every tellEvery while the store's door is shut.
+	waits(left time.Duration, shut shutDoor)
+
+	shut(err error, until time.Time) // the door is shut, for the reason that err names
+	opened()                         // the door is open, or cannot be read
+	missing(worker int)              // the record of a worker ID is lost
+
+	// rests is called before the search waits because it found nothing to take, as err says, and
+	// rested after that. The time for the search ends at until, if that is not zero.
+	rests(err error, until time.Time)
+	rested(err error)
 }
 
 // round is what a search reads from the door and the engine's time on. It is forgotten when the
@@ -61,6 +63,26 @@ type round struct {
 	races    int            // how often other processes were quicker
 }
 
+// attempt is a record whose save takes a worker ID.
+type attempt struct {
+	candidate
+	window window
+	wanted record
+	begun  reading // when it was made
+	born   uint64  // the machine's generation
+	unsure error   // why its save failed, if it may still be made; else nil
+}
+
+// shutDoor is a door that is not open, and what is known about it.
+type shutDoor struct {
+	door, made door // made is what replaces a door that is lost or cannot be read
+	clocks
+	isNew bool   // the store is known to be new
+	used  string // what shows that the store is not new, if that was looked for
+}
+
+func newSearch(s line, n needs) *search { return &search{needs: n, line: s, begun: s.read().at} }
+
 const (
 	// maxProbes is how many worker IDs a search reads at random.
 	maxProbes = 28
@@ -76,91 +98,6 @@ const (
 	maxFailures = 2
 )
 
-func newSearch(s line, n needs) *search { return &search{needs: n, line: s, begun: s.read().at} }
-
-// find takes one worker ID, and returns its record. It waits for a free one for one and a half times the longest window,
-// its own or a holder's; and for a worker ID whose record is lost, until that may be used.
-func (s *search) find() (a attempt, saved record, err error) {
-	for {
-		if s.read == nil {
-			if err := s.begin(); err != nil {
-				return a, saved, s.still(s.full, s.because(err))
-			}
-		}
-		c, wait, err := choose(s.o, s.line.read().own, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
-		if (err != nil || c.from.After(s.line.read().own)) && !s.enough() {
-			if err := s.readMore(); err != nil {
-				return a, saved, s.still(s.full, s.because(err))
-			}
-			continue
-		}
-		if err != nil {
-			var e *ExhaustedError
-			if errors.As(err, &e) && len(s.bad) > 0 {
-				e.Lost = s.bad
-			}
-			if s.share() {
-				continue
-			}
-			s.full = err
-			if err := s.wait(wait, err); err != nil {
-				return a, saved, err
-			}
-			continue
-		}
-		if a, err = s.attempt(c); err != nil {
-			return a, saved, err
-		}
-		if saved, err = s.save(&a); err == nil {
-			return a, saved, nil
-		}
-		if err := s.missed(a, err); err != nil {
-			return a, saved, err
-		}
-	}
-}
-
-// begin begins a round.
-func (s *search) begin() (err error) {
-	if s.door, err = s.open(); err != nil {
-		return err
-	}
-	if s.now, err = s.line.engine(); err != nil {
-		return err
-	}
-	s.asked, s.known.horizon.ownClock = s.line.read().moment, !s.now.IsZero()
-	if s.o.Reuse != ReuseOnce {
-		s.owner, err = s.line.get(ownerKey(s.o.Owner))
-		_, unread := strconv.Atoi(string(s.owner.Value))
-		s.badOwner = errors.Is(err, ErrBadRecord) || s.owner.Version != "" && unread != nil
-		if err != nil && !s.badOwner {
-			return err
-		}
-	}
-	s.read, s.bad, s.left, s.whole, s.races = map[int]record{}, map[int]error{}, 0, false, 0
-	s.tried = s.clones.free(s.line, s.tried)
-	if s.badOwner && s.o.Reuse == ReuseKeep { // one of the records may be the owner's
-		return s.readAll()
-	}
-	if former := s.former(); s.o.First <= former && former <= s.o.last() {
-		return s.readOne(former)
-	}
-	return nil
-}
-
-// former returns the worker ID that the owner had last, or none.
-func (s *search) former() int {
-	if worker, err := strconv.Atoi(string(s.owner.Value)); s.owner.Version != "" && err == nil {
-		return worker
-	}
-	return s.known.last
-}
-
-// enough reports whether it is of no use to read more worker IDs.
-func (s *search) enough() bool {
-	return s.whole || s.o.Reuse == ReuseKeep && owns(s.o, s.read[s.former()])
-}
-
 // engineNow returns the engine's time, zero if it has no clock.
 func (s *search) engineNow() time.Time {
 	if s.now.IsZero() {
@@ -175,121 +112,6 @@ func (s *search) clocks() clocks { return clocks{s.line.read().own, s.engineNow(
 // silent returns how long a record is known not to have been renewed when it was read.
 func (s *search) silent(r record) time.Duration { return s.known.silent(r, s.asked, s.clocks()) }
 
-// share saves how long the records of holders that may be dead are known to be unchanged, and
-// learns what other processes know: in the first round, eight times in a window, and when ctx is
-// about to end. It reports whether a holder turned out to be dead.
-func (s *search) share() bool {
-	longest, now := s.longest(), s.line.read()
-	if now.at.Sub(s.shared) < max(progress, longest/8) && (now.end.IsZero() || now.end.Sub(now.at) >= longest/4) {
-		return false
-	}
-	s.shared = now.at
-	var suspects []record
-	for _, r := range s.read {
-		if r.live(s.silent(r)) {
-			suspects = append(suspects, r)
-		}
-	}
-	_ = s.known.share(s.line, suspects, s.asked) // it is tried again in the next round
-	return slices.ContainsFunc(suspects, func(r record) bool { return !r.live(s.silent(r)) })
-}
-
-// longest returns the longest window, of this process or of a holder.
-func (s *search) longest() time.Duration {
-	longest := s.o.Window
-	for _, r := range s.read {
-		if r.State == StateHeld {
-			longest = max(longest, r.Window)
-		}
-	}
-	return longest
-}
-
-// readMore reads another worker ID at random or, if enough were read, all of them.
-func (s *search) readMore() error {
-	o := s.o
-	if s.probes >= maxProbes || len(s.read)+len(s.bad) >= o.Count {
-		return s.readAll()
-	}
-	s.probes++
-	for {
-		worker := o.First + randomN(o.Count)
-		if _, ok := s.read[worker]; !ok && s.bad[worker] == nil {
-			return s.readOne(worker)
-		}
-	}
-}
-
-func (s *search) readOne(worker int) error {
-	r, err := getMarked(s.line, worker)
-	if errors.Is(err, ErrBadRecord) {
-		s.bad[worker] = err
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return s.note(r)
-}
-
-// readAll reads all worker IDs.
-func (s *search) readAll() error {
-	found, bad, err := allRecords(s.line)
-	if err != nil {
-		return err
-	}
-	// Later rounds read all worker IDs at once, because probes is at its limit.
-	s.read, s.bad, s.whole, s.probes = map[int]record{}, map[int]error{}, true, maxProbes
-	for worker := s.o.First; worker <= s.o.last(); worker++ {
-		r, ok := found[worker]
-		if !ok {
-			r.Worker = worker
-		}
-		if err := bad[worker]; err != nil {
-			s.bad[worker] = err
-		} else if err := s.note(r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// note keeps what was read of a worker ID.
-func (s *search) note(r record) error {
-	switch r.State {
-	case "":
-		r.Layout = s.o.Layout // it was never used
-	case StateLost:
-		next, left, err := outwait(s.line, r, s.o.Layout, s.known.seen, s.line.read().moment, s.clocks())
-		if err != nil {
-			return err
-		}
-		if r.version == "" && next.version != "" {
-			s.log.missing(r.Worker)
-		}
-		if left > 0 {
-			if s.left == 0 || left < s.left {
-				s.left = left
-			}
-			s.bad[r.Worker] = fmt.Errorf("%w: worker %d is used again in %v", errNoRecord, r.Worker, left.Round(time.Second))
-			return nil
-		}
-		r = next
-	}
-	if r.Layout != s.o.Layout {
-		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: s.o.Layout}
-	}
-	now := s.line.read()
-	if r.State == StateHeld {
-		s.known.seen.sees(recordKey(r.Worker), r.version, now.at)
-	}
-	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(s.known.lost[r.Worker])
-	return nil
-}
-
-// errNoRecord is why a worker ID whose record was lost is unusable.
-var errNoRecord = errors.New("lease: the record is lost, and a window under it may be open")
-
 // because adds the last failure of a save to err, which is a context's.
 func (s *search) because(err error) error {
 	if n := len(s.failures); n > 0 && isTimeout(err) {
@@ -298,29 +120,22 @@ func (s *search) because(err error) error {
 	return err
 }
 
-// wait waits until a worker ID may come free. none is the error to return if ctx ends
-// first.
-func (s *search) wait(wait time.Duration, none error) error {
-	longest, now := s.longest(), s.line.read()
-	s.read = nil
-	if s.left > 0 {
-		if wait <= 0 || s.left < wait {
-			wait = s.left
-		}
-		s.begun = now.at // the wait for the lost record ends by itself
+// still returns err. If the search has run out of time, during a request or between two, still adds
+// waits: what the search was waiting for, or nil.
+func (s *search) still(waits, err error) error {
+	if err == nil || waits == nil || errors.Is(err, waits) || !s.line.read().over {
+		return err
 	}
-	if wait <= 0 {
-		return none
+	if errors.Is(waits, ErrWiped) {
+		waits = fmt.Errorf("%w; the next Acquire goes on with this wait", waits)
 	}
-	wait = min(wait, max(s.o.Window/4, longest/64)) // a holder may also release its worker ID
-	if now.at.Sub(s.begun)+wait > longest+longest/2 {
-		return none
+	return once(fmt.Errorf("%w: %w", waits, err))
+}
+
+// raced counts a conflict. It returns an error if there were so many that the search is to end.
+func (s *search) raced(err error) error {
+	if s.conflicts++; s.conflicts < maxAllRaces {
+		return nil
 	}
-	s.log.rests(none, now.end)
-	s.conflicts = 0
-	if ended := s.line.rest(now.beforeEnd(toEnd(wait, s.ends, now.own))); ended != nil {
-		return fmt.Errorf("%w: %w", none, ended)
-	}
-	s.log.rested(none)
-	return nil
+	return fmt.Errorf("the store has refused %d saves in turn: %w", s.conflicts, err)
 }

@@ -9,16 +9,6 @@ import (
 	"time"
 )
 
-// attempt is a record whose save takes a worker ID.
-type attempt struct {
-	candidate
-	window window
-	wanted record
-	begun  reading // when it was made
-	born   uint64  // the machine's generation
-	unsure error   // why its save failed, if it may still be made; else nil
-}
-
 func (s *search) attempt(c candidate) (attempt, error) {
 	born, begun := s.clones.generation(), s.line.read()
 	if born != s.clones.begun && s.clones.torn(errCloned) {
@@ -139,14 +129,6 @@ func (s *search) missed(a attempt, err error) error {
 	return nil
 }
 
-// raced counts a conflict. It returns an error if there were so many that the search is to end.
-func (s *search) raced(err error) error {
-	if s.conflicts++; s.conflicts < maxAllRaces {
-		return nil
-	}
-	return fmt.Errorf("the store has refused %d saves in turn: %w", s.conflicts, err)
-}
-
 // passed returns the worker IDs that are not tried again, because a save failed that may still be
 // made, and why it failed.
 func (s *search) passed() map[int]error {
@@ -171,9 +153,6 @@ func (s *search) forgetOwner(a attempt) {
 		}
 	}
 }
-
-// none stands for no worker ID.
-const none = -1
 
 // free frees the worker IDs of attempts. It returns the attempts whose records may be stored, now
 // or later.

@@ -181,21 +181,6 @@ func laterHistory(s line, r *record) (holdings []Holding, whole bool, err error)
 	}
 }
 
-// begin returns the time from which on no holding of r's worker ID is missing in the store, if r's
-// chunks are all there. If this is not known, ok is false. r may be the record of a worker ID that
-// has none.
-func (d door) begin(r record) (from time.Time, ok bool) {
-	from = later(later(r.Forgotten, r.Floor), d.Opened)
-	switch {
-	case !d.Open || r.State == StateLost:
-		// Entries were lost, and perhaps not all have been put back.
-		return from, false
-	case d.Healed && r.Store != d.Name: // the records of later holders may have been lost
-		return later(from, d.Floor), !d.Floor.IsZero() || !d.Opened.IsZero()
-	}
-	return from, true
-}
-
 func (h *History) wholeFrom(d door, r record) int64 {
 	if from, ok := d.begin(r); ok {
 		return h.tick(from)

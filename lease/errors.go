@@ -1,10 +1,12 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -186,3 +188,32 @@ type onceError struct{ error }
 func (e onceError) Error() string { return strings.ReplaceAll(e.error.Error(), ": lease: ", ": ") }
 
 func (e onceError) Unwrap() error { return e.error }
+
+// unanswered returns err. It adds that the store did not answer in time if patient has
+// ended and its parent ctx has not, or if err says no more than ctx's error.
+func unanswered(ctx, patient context.Context, err error) error {
+	if err == nil || ctx.Err() != nil && err != ctx.Err() || patient.Err() == nil || !isTimeout(err) {
+		return err
+	}
+	return once(fmt.Errorf("lease: the store did not answer in time: %w", err))
+}
+
+// isTimeout reports whether err says only that the time was up. If err wraps several errors, each
+// of them must say so, except ErrAway, which adds nothing. The errors of gRPC say so only in their
+// texts.
+func isTimeout(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return isTimeout(inner)
+		}
+	case interface{ Unwrap() []error }:
+		all := slices.DeleteFunc(slices.Clone(e.Unwrap()), func(err error) bool { return err == ErrAway })
+		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !isTimeout(err) })
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		strings.HasSuffix(err.Error(), context.DeadlineExceeded.Error()) || strings.HasSuffix(err.Error(), context.Canceled.Error())
+}

@@ -56,14 +56,6 @@ func (h *hold) save(s line, change func(record) record) error {
 	}
 }
 
-// maxConflicts is how many conflicts one save may meet. The caller then rests.
-const maxConflicts = 8
-
-// refusesToSave returns the error of a save that met maxConflicts conflicts.
-func refusesToSave(what string) error {
-	return fmt.Errorf("the store refuses to save %s, which is what it was: %w", what, ErrConflict)
-}
-
 // maxTried is how many saves without an answer are remembered. If an older one is stored
 // after all, the lease ends.
 const maxTried = 1000
@@ -156,14 +148,4 @@ func (h *hold) restore(s line, found record) error {
 	h.saved(s, saved, read)
 	s.restored(saved.Worker)
 	return errRestored
-}
-
-// silence returns how long a holder whose last save was own had not been heard of at now: the
-// longest time by any clock that can tell. engine is the engine's time.
-func (h heard) silence(own record, now reading, engine time.Time) time.Duration {
-	longest := max(now.at.Sub(h.renewed), now.own.Sub(h.read))
-	if !engine.IsZero() && !own.Renewed.IsZero() {
-		longest = max(longest, engine.Sub(own.Renewed))
-	}
-	return longest
 }

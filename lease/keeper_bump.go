@@ -52,14 +52,3 @@ func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 	l.lower(h.window.begin())
 	return nil
 }
-
-// trouble returns why there is no worker ID to change: the lease has ended, or its worker
-// ID is being replaced.
-func (l *Lease) trouble() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return l.err
-	}
-	return l.loss
-}

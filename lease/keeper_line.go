@@ -1,6 +1,9 @@
 package lease
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // line returns the line of the lease to its store.
 func (l *Lease) line(ctx context.Context) wire {
@@ -15,9 +18,6 @@ func (l *Lease) renewing(ctx context.Context) wire {
 
 func (l *Lease) asker() asker { return asker{l.o.now, l.floor, l.tripped, l.restored} }
 
-// away returns why a LocalCopy could not tell the store, nil if it could.
-func (l *Lease) away() error { return whyAway(l.store) }
-
 // restored notes that the record of a worker ID was lost, and was put back.
 func (l *Lease) restored(worker int) {
 	l.mu.Lock()
@@ -25,4 +25,29 @@ func (l *Lease) restored(worker int) {
 	l.stats.Restored++
 	l.mu.Unlock()
 	l.log.restored(l, worker)
+}
+
+// searchTrip is how long a search waits for an answer. If the search is to replace a lost
+// worker ID, it waits no longer than a renewal does.
+func (l *Lease) searchTrip() time.Duration {
+	if l.trouble() != nil {
+		return l.o.trip()
+	}
+	return l.o.patience()
+}
+
+// tripped notes that one request of a search failed. If the search is to replace a lost
+// worker ID, calls get this error at once, instead of waiting until the whole search has
+// failed.
+func (l *Lease) tripped(err error) {
+	l.mu.Lock()
+	lost := l.loss
+	if lost != nil {
+		l.blame(unreplaced(lost, err), true, l.o.Window)
+		l.tell()
+	}
+	l.mu.Unlock()
+	if lost != nil {
+		l.log.unreplaced(l, err)
+	}
 }

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
 // lose notes that another process has the worker ID. The rest of the window may still be
@@ -66,11 +65,6 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 		}
 		backoff = min(2*backoff, l.o.Window)
 	}
-}
-
-// unreplaced returns why no worker ID has taken the place of the lost one.
-func unreplaced(lost, err error) error {
-	return once(fmt.Errorf("%w; it was not replaced: %w", lost, err))
 }
 
 func (l *Lease) succeed() {

@@ -30,24 +30,3 @@ func (c ClockSync) String() string {
 // ErrClockUnsynchronized is returned by Acquire if the clock may be off by more than
 // Options.MaxClockError.
 var ErrClockUnsynchronized = errors.New("lease: the clock is not known to be right")
-
-// clockSync asks the kernel, if the lease reads the kernel's clock.
-func (o *Options) clockSync() ClockSync {
-	if o.foreignClock {
-		return ClockSync{}
-	}
-	return kernelClock()
-}
-
-// checkSync refuses a clock that may be off by more than Options.MaxClockError.
-func (o *Options) checkSync() error {
-	c := o.clockSync()
-	if o.MaxClockError == 0 || c.Synchronized && c.MaxError <= o.MaxClockError {
-		return nil
-	}
-	err := fmt.Errorf("%w: it is %v, but MaxClockError is %v", ErrClockUnsynchronized, c, o.MaxClockError)
-	if !c.Known {
-		err = fmt.Errorf("%w: %w", err, errors.ErrUnsupported) // this will not change
-	}
-	return err
-}

@@ -8,13 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/contract"
-)
-
-// terms and binding are what a lease and the generator that it serves tell each other.
-type (
-	terms   = contract.Terms[snowflake.Layout]
-	binding = contract.Binding[snowflake.Layout]
 )
 
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
@@ -51,23 +44,6 @@ type known struct {
 	gaveBack <-chan struct{}
 }
 
-// standing is what calls are told of the lease. mu guards the other fields.
-type standing struct {
-	mu      sync.Mutex
-	bound   binding   // the generator; zero if there is none yet
-	err     error     // why the lease ended
-	loss    error     // why the granted worker ID was lost; nil again after another one is granted
-	failing error     // why the last renewal failed; nil if it succeeded
-	cause   error     // the last failure that was more than a time-out,
-	caused  time.Time // and when it was
-	wiped   bool      // the store lost the record, and perhaps more that is not put back yet
-	stats   Stats
-	wanted  *granted      // calls wait for more than this grant,
-	since   time.Time     // and since when
-	news    chan struct{} // closed, and made anew, when one of the fields above changes
-	done    chan struct{} // closed when err is set
-}
-
 // running is the goroutine that renews.
 type running struct {
 	asked  chan struct{}   // has room for one: a call puts a value in to ask for a renewal
@@ -83,43 +59,6 @@ type shown struct {
 	passed    time.Time
 	published time.Time
 	horizon   horizon
-}
-
-// Stats says how a Lease is doing.
-type Stats struct {
-	Renewals     uint64 // renewals that succeeded, also those that left the bound where it was
-	Failures     uint64 // how often a renewal, or the replacement of a lost worker ID, failed
-	Replacements uint64 // lost worker IDs that were replaced
-	Restored     uint64 // how often the store had lost the record, and it was put back
-
-	// LastError is why the last renewal failed, nil if it succeeded. After a time-out it also has
-	// the error before it.
-	LastError error
-
-	Renewed time.Time // when the last successful renewal began, by this host's clock
-	Bound   time.Time // IDs may be issued for times before it
-
-	// WaitsUntil is until when no worker ID is taken because the store has lost its entries. It is
-	// zero if the lease does not wait for that.
-	WaitsUntil time.Time
-
-	// Away is why, with LocalCopy, the store did not get the last renewal; nil if it did.
-	Away error
-
-	// Unsafe has the settings with which the store's engine may lose acknowledged writes. It is nil
-	// if there are none, or if the store was not asked.
-	Unsafe []string
-
-	Clock   ClockSync // what the kernel says of the clock now
-	Guarded bool      // the hypervisor reports clones of the machine (see Options.VMClock)
-	Clones  uint64    // how often it has reported one, and the worker ID was given up
-}
-
-// granted is a grant, and the machine's generation before the store was asked for its worker
-// ID.
-type granted struct {
-	snowflake.Grant
-	generation uint64
 }
 
 func newLease(s Store, o Options) *Lease {
@@ -211,79 +150,11 @@ func (l *Lease) Stats() Stats {
 	return s
 }
 
-// Release ends the lease. The generator stops, and others may have the worker ID from the
-// end of the generator's last tick on. If this cannot be recorded, Release returns the
-// store's error; the lease has ended all the same, and the worker ID comes free by itself
-// after a window. If the lease was never given to NewLeased, the worker ID also comes free
-// after a window.
-//
-// Release waits for the store for a window, or for 1 s if that is more, and not past ctx.
-// It may be called again.
-func (l *Lease) Release(ctx context.Context) error {
-	if l.grant.Load() == nil {
-		return errZero
-	}
-	l.mu.Lock()
-	stop := l.bound.Stop
-	l.mu.Unlock()
-	var next time.Time
-	if stop != nil {
-		next = stop(ErrReleased)
-	}
-	l.finish(ErrReleased)
-	l.cancel()
-	patient, cancel := context.WithTimeout(ctx, l.o.patience())
-	defer cancel()
-	h, err := l.calm(patient)
-	if err != nil {
-		return unanswered(ctx, patient, err)
-	}
-	defer l.give(h)
-	if h == nil || h.own.State != StateHeld {
-		return nil
-	}
-	if l.cloned(h) { // the other copy may stamp more than this generator knows
-		return errCloned
-	}
-	if err := h.release(l.line(patient), next, stop != nil); err != nil {
-		return unanswered(ctx, patient, err)
-	}
-	l.log.released(l, h.own)
-	return nil
-}
-
-// calm waits until the renewing goroutine has ended, and then takes the hold.
-func (l *Lease) calm(ctx context.Context) (*hold, error) {
-	select {
-	case <-l.ended:
-		return l.take(ctx)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// finish closes Done, once.
-func (l *Lease) finish(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = err
-		close(l.done)
-		l.tell()
-	}
-}
-
 // publish grants the window of a hold that was taken out of the slot.
 func (l *Lease) publish(h *hold) {
 	w := h.window
 	h.granted = true
 	l.grant.Store(&granted{snowflake.Grant{Worker: h.own.Worker, ClockSeq: w.seq, From: w.begin(), To: w.to}, h.born})
-}
-
-// tell wakes the calls that wait for news. l.mu must be held.
-func (l *Lease) tell() {
-	close(l.news)
-	l.news = make(chan struct{})
 }
 
 // take takes the hold out of the slot, and give puts it in again.
@@ -298,36 +169,17 @@ func (l *Lease) give(h *hold) {
 	l.slot <- h
 }
 
-// takeOut takes what is in a slot. If ctx has ended it does not try, because select would choose at
-// random.
-func takeOut[T any](ctx context.Context, slot <-chan T) (is T, err error) {
-	if ctx.Err() != nil {
-		return is, ctx.Err()
-	}
-	select {
-	case is = <-slot:
-		return is, nil
-	case <-ctx.Done():
-		return is, ctx.Err()
-	}
+// holds are the open Holds of a lease, and the first instant that each of them may have stamped.
+type holds struct {
+	mu   sync.Mutex
+	open map[*time.Time]struct{}
 }
 
-// randomN returns a random number from 0 to n-1.
-func randomN[N int | time.Duration](n N) N { return N(dice(int64(n))) }
+// ends reports whether the lease ends when its worker ID is lost.
+func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost) }
 
-// timeSince returns how long ago t was.
-func timeSince(t time.Time) time.Duration { return timeNow().Sub(t) }
+// cloned reports whether another copy of this machine may hold the same worker ID.
+func (l *Lease) cloned(h *hold) bool { return l.generation() != h.born }
 
-func sleep(ctx context.Context, d time.Duration) error { return nap(ctx, d, nil) }
-
-// nap sleeps for d, but returns early if ctx is done or wake has a value.
-func nap(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
-	timer := newTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
-}
+// away returns why a LocalCopy could not tell the store, nil if it could.
+func (l *Lease) away() error { return whyAway(l.store) }

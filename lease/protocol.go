@@ -14,17 +14,6 @@ import (
 // to save. They use no store, lock, clock or context. They stand in the order of the proof in the
 // package's documentation, which names them.
 
-// window has the times that may be stamped.
-type window struct {
-	seq      int
-	from, to time.Time
-	before   time.Time // the stored bound of the previous holder; not after from
-	above    time.Time // the watermark when the window was saved: nothing is stamped before it
-}
-
-// begin returns the first instant that may be stamped.
-func (w window) begin() time.Time { return later(w.from, w.above) }
-
 // judge decides whether a record that was found in the store is the holder's. own is the holder's
 // record as last known to be saved, w its window, and tried are the records of saves whose results
 // are not known.
@@ -191,12 +180,6 @@ func (r record) restorable(w window, now time.Time, since time.Duration) bool {
 // how long the entry is known to be unchanged.
 func (r record) live(idle time.Duration) bool { return r.State == StateHeld && idle <= r.Window }
 
-// chunks are the numbers of the entries that keep the earlier holdings of a worker ID.
-type chunks struct {
-	First int `json:"first"`
-	Next  int `json:"next"`
-}
-
 // succeed returns r, which replaces old, with the history. If r begins another holding, the holding
 // of old has ended. If that was released unused, it is not in the history, not even as it was in an
 // earlier save. Nor is a holding that r continues. If the record then has too many ended holdings,
@@ -227,14 +210,6 @@ func (r record) succeed(old record, forget time.Time) (next record, chunk []Hold
 // If a store lost all of its entries, or one record, it is not used until every window that may be
 // open under the lost records has ended. No holder can extend such a window, because every save
 // names a version that is gone.
-
-func maxWindow(unit time.Duration) time.Duration {
-	return max(MaxWindow, 3*min(unit, time.Duration(1<<60)))
-}
-
-// skew is the greatest difference between the clocks of a fleet and the engine that does no harm
-// after records were lost.
-const skew = time.Minute
 
 // healing returns how long a record must be known to be lost before no process can stamp under it.
 func healing(unit time.Duration) time.Duration { return maxWindow(unit) + skew }
@@ -273,22 +248,6 @@ func (d door) heal(r record, now time.Time) record {
 		r.Floor = later(r.Floor, later(d.Floor, now)).UTC()
 	}
 	return r
-}
-
-// clocks are the readings of a process's own clock and of the engine's, which is zero if the engine
-// has none.
-type clocks struct{ own, engine time.Time }
-
-// agree reports whether the clocks differ by no more than skew. If they differ by more, one of them
-// is wrong, and no value that can never fall may be set from them.
-func (c clocks) agree() bool { return c.engine.IsZero() || c.engine.Sub(c.own).Abs() <= skew }
-
-// early returns the earlier reading.
-func (c clocks) early() time.Time {
-	if c.engine.IsZero() {
-		return c.own
-	}
-	return earlier(c.own, c.engine)
 }
 
 // whole returns the length of the wait for the door.
@@ -333,32 +292,6 @@ func (r record) missing(seen time.Duration, m moment, c clocks, whole time.Durat
 		r.Floor = later(r.Floor, later(c.engine, c.own)).UTC()
 	}
 	return r, left
-}
-
-// prior is a span of times that earlier holders of a worker ID may still stamp, or commit, if they
-// were taken for dead and are alive.
-type prior struct {
-	Least time.Time `json:"least"`
-	To    time.Time `json:"to"`
-}
-
-// still returns p or, if it has ended by both clocks, no span.
-func (p prior) still(c clocks) prior {
-	if c.early().Before(p.To) {
-		return p
-	}
-	return prior{}
-}
-
-// and returns the span from the earlier beginning of p and q to their later end.
-func (p prior) and(q prior) prior {
-	switch {
-	case q.To.IsZero():
-		return p
-	case !p.To.IsZero():
-		q = prior{earlier(p.Least, q.Least), later(p.To, q.To)}
-	}
-	return prior{q.Least.UTC(), q.To.UTC()}
 }
 
 // lowest returns the latest instant, up to most, before which no holder will stamp anything, and

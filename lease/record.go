@@ -233,18 +233,50 @@ func (r record) validate() error {
 	return fmt.Errorf("%w: worker %d: %s", ErrBadRecord, r.Worker, why)
 }
 
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
+// held returns what users see of r.
+func (r record) held() Holder {
+	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+// chunks are the numbers of the entries that keep the earlier holdings of a worker ID.
+type chunks struct {
+	First int `json:"first"`
+	Next  int `json:"next"`
 }
+
+// prior is a span of times that earlier holders of a worker ID may still stamp, or commit, if they
+// were taken for dead and are alive.
+type prior struct {
+	Least time.Time `json:"least"`
+	To    time.Time `json:"to"`
+}
+
+// still returns p or, if it has ended by both clocks, no span.
+func (p prior) still(c clocks) prior {
+	if c.early().Before(p.To) {
+		return p
+	}
+	return prior{}
+}
+
+// and returns the span from the earlier beginning of p and q to their later end.
+func (p prior) and(q prior) prior {
+	switch {
+	case q.To.IsZero():
+		return p
+	case !p.To.IsZero():
+		q = prior{earlier(p.Least, q.Least), later(p.To, q.To)}
+	}
+	return prior{q.Least.UTC(), q.To.UTC()}
+}
+
+// window has the times that may be stamped.
+type window struct {
+	seq      int
+	from, to time.Time
+	before   time.Time // the stored bound of the previous holder; not after from
+	above    time.Time // the watermark when the window was saved: nothing is stamped before it
+}
+
+// begin returns the first instant that may be stamped.
+func (w window) begin() time.Time { return later(w.from, w.above) }

@@ -249,3 +249,11 @@ func getDoor(s line) (d door, err error) {
 	d.version = e.Version
 	return d, err
 }
+
+// maxConflicts is how many conflicts one save may meet. The caller then rests.
+const maxConflicts = 8
+
+// refusesToSave returns the error of a save that met maxConflicts conflicts.
+func refusesToSave(what string) error {
+	return fmt.Errorf("the store refuses to save %s, which is what it was: %w", what, ErrConflict)
+}

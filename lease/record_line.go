@@ -63,3 +63,12 @@ func (f floor) least(w window, granted bool) (at time.Time, noFloor bool) {
 	}
 	return at.UTC(), noFloor
 }
+
+// beforeEnd shortens a wait that begins now and ends after the time for requests, so that there is
+// time to save how long it was.
+func (now reading) beforeEnd(wait time.Duration) time.Duration {
+	if left := now.end.Sub(now.at); left > progress/8 {
+		return min(wait, left-left/8)
+	}
+	return wait
+}

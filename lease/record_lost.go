@@ -2,6 +2,7 @@ package lease
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -60,3 +61,12 @@ func outwait(
 
 // lostKey is the key of a lost record in sightings.
 func lostKey(worker int) string { return "lost " + recordKey(worker) }
+
+// waitsFor says what ends the wait for a store that has no entries.
+func waitsFor(left time.Duration, c clocks) string {
+	if !c.agree() {
+		return fmt.Sprintf("the store's clock reads %s and this host's %s: no worker ID is taken until they agree within %v",
+			formatTime(c.engine), formatTime(c.own), skew)
+	}
+	return fmt.Sprintf("a worker ID is taken in %v, when every window under a record that may be lost has ended", left.Round(time.Second))
+}

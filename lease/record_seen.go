@@ -1,9 +1,11 @@
 package lease
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 )
 
 // remembered has what this process has seen of the maxStores stores that it used last, the latest
@@ -50,4 +52,58 @@ func identity(s Store) any {
 		return nil
 	}
 	return s
+}
+
+// sightings has, by key, the version of an entry or the name of what was lost, and since when this
+// is known. All that a process does with a store shares one.
+type sightings struct {
+	mu sync.Mutex
+	of map[string]sighting
+}
+
+type sighting struct {
+	version string
+	since   time.Time
+}
+
+func newSightings() *sightings { return &sightings{of: map[string]sighting{}} }
+
+// clone returns a copy of s, which may be nil.
+func (s *sightings) clone() *sightings {
+	if s == nil {
+		return newSightings()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &sightings{of: maps.Clone(s.of)}
+}
+
+// last returns what is known of an entry.
+func (s *sightings) last(key string) sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[key]
+}
+
+// sees notes that an entry has this version now.
+func (s *sightings) sees(key, version string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was, ok := s.of[key]; !ok || was.version != version {
+		s.of[key] = sighting{version, now}
+	}
+}
+
+// lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
+// longer it has lasted by what was noted before. So processes that take turns at a wait lose
+// nothing of it.
+func (s *sightings) lasts(key, name string, known time.Duration, m moment) (more time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begun := m.at.Add(-known)
+	if was, ok := s.of[key]; ok && was.version == name {
+		more = max(0, begun.Sub(was.since))
+	}
+	s.of[key] = sighting{name, begun.Add(-more)}
+	return more
 }

@@ -1,16 +1,6 @@
 package lease
 
-import (
-	"context"
-	"sync"
-	"time"
-)
-
-// holds are the open Holds of a lease, and the first instant that each of them may have stamped.
-type holds struct {
-	mu   sync.Mutex
-	open map[*time.Time]struct{}
-}
+import "time"
 
 // Hold keeps the watermark below every ID that the lease's generator issues between Hold and
 // done. Call it before a transaction issues its first ID, and call done after the transaction
@@ -67,66 +57,4 @@ func (l *Lease) lower(at time.Time) {
 	for from := range l.holds.open {
 		*from = earlier(*from, at)
 	}
-}
-
-// readers is what a keeper knows of those who read the watermark.
-type readers struct {
-	begun   time.Time // when it was first asked
-	version string    // of the watermark's entry
-	looked  time.Time // when it was last read,
-	changed time.Time // and when it was last found changed
-}
-
-// pace shortens the wait until the next renewal to Options.FloorEvery if the watermark has been
-// read within a window: then its entry changes. At the first look, the published time tells. If the
-// entry is lost, the lease puts it back after the next renewal.
-func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.Duration {
-	begun := timeNow()
-	if r.begun.IsZero() {
-		r.begun = begun
-		if l.o.FloorEvery == 0 {
-			r.looked = begun // the search has looked
-		}
-	}
-	known := r.version != "" || !l.shown.Load().passed.IsZero()
-	if begun.Sub(r.looked) > r.lookEvery(l, known) {
-		patient, cancel := context.WithTimeout(ctx, l.o.trip())
-		defer cancel()
-		m, err := getMark(l.line(patient))
-		if err == nil && m.lost() && !known && l.o.FloorEvery == 0 {
-			var d door
-			d, err = getDoor(l.line(patient))
-			known = d.Marked
-		}
-		switch {
-		case err != nil:
-		case m.bad || m.lost() && known:
-			l.mu.Lock()
-			l.wiped = true
-			l.mu.Unlock()
-		case m.version != r.version:
-			if !r.looked.IsZero() || l.o.now().Sub(m.Published) < l.o.Window {
-				r.changed = begun
-			}
-			r.version = m.version
-		}
-		r.looked = begun
-	}
-	if l.o.FloorEvery > 0 && begun.Sub(r.changed) < l.o.Window {
-		wait = min(wait, l.o.FloorEvery)
-	}
-	return max(0, wait-timeSince(begun))
-}
-
-// lookEvery returns how long a look at the watermark's entry, which costs a request, is enough. With
-// Options.FloorEvery the lease looks three times in a window; otherwise once a minute, in case the
-// entry is lost. As long as the lease does not know of a watermark, the time doubles up to an hour.
-func (r *readers) lookEvery(l *Lease, known bool) time.Duration {
-	switch {
-	case l.o.FloorEvery > 0:
-		return l.o.Window / 4
-	case known:
-		return max(time.Minute, l.o.Window)
-	}
-	return min(max(time.Minute, l.o.Window, r.looked.Sub(r.begun)), time.Hour)
 }

@@ -133,62 +133,6 @@ func history(s line, r record) (holdings []Holding, whole bool, err error) {
 	return holdings, found == r.Chunks.Next-r.Chunks.First, nil
 }
 
-// State says whether the worker ID of a Holder is in use.
-type State string
-
-const (
-	StateHeld  State = "held"  // by Owner, as long as it renews
-	StateDead  State = "dead"  // its holder no longer renews, and has not released it
-	StateFree  State = "free"  // released
-	StateSpent State = "spent" // never given out again: used once, or retired
-	StateLost  State = "lost"  // its record was lost; unused until its holders' windows have ended
-)
-
-// Holder says who has a worker ID, or had it last.
-type Holder struct {
-	Worker   int       `json:"worker"`
-	ClockSeq int       `json:"clockSeq"`
-	State    State     `json:"state"`
-	Owner    string    `json:"owner"` // Options.Owner
-	Host     string    `json:"host"`  // where the holder runs
-	PID      int       `json:"pid"`
-	From     time.Time `json:"from"` // the holder's IDs have times from From on
-	To       time.Time `json:"to"`   // and before To
-
-	// Renewed is the time of the last renewal, by the clock of the engine or, for the store of
-	// File, of its host. It is zero if the engine has no clock.
-	Renewed time.Time `json:"renewed,omitzero"`
-
-	Window time.Duration    `json:"windowNanos"` // Options.Window
-	Reuse  Reuse            `json:"reuse"`       // who may have the worker ID next
-	Layout snowflake.Layout `json:"layout"`
-}
-
-// held returns what users see of r.
-func (r record) held() Holder {
-	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
-}
-
-func (h Holder) who() string { return fmt.Sprintf("%s (%s, pid %d)", h.Owner, h.Host, h.PID) }
-
-// String describes h on one line.
-func (h Holder) String() string {
-	by, to := h.who(), formatTime(h.To)
-	switch {
-	case h.State == StateLost:
-		return fmt.Sprintf("the record of worker %d is lost", h.Worker)
-	case h.State == StateFree && h.Reuse == ReuseKeep:
-		return fmt.Sprintf("worker %d is kept for %s, from %s on", h.Worker, by, to)
-	case h.State == StateFree:
-		return fmt.Sprintf("worker %d is free from %s on, and was held by %s", h.Worker, to, by)
-	case h.State == StateSpent:
-		return fmt.Sprintf("worker %d is spent, and was held by %s until %s", h.Worker, by, to)
-	case h.State == StateDead:
-		return fmt.Sprintf("worker %d was held by %s until %s, who no longer renews it", h.Worker, by, to)
-	}
-	return fmt.Sprintf("worker %d is held by %s until %s", h.Worker, by, to)
-}
-
 // Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A
 // Holder's State is StateDead if it no longer renews: by the engine's clock or, if the engine has
 // no clock, by this host's. If some records cannot be read, Holders returns the others, with an
@@ -229,4 +173,19 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 		holders = append(holders, h)
 	}
 	return holders, errors.Join(slices.Collect(maps.Values(bad))...)
+}
+
+// begin returns the time from which on no holding of r's worker ID is missing in the store, if r's
+// chunks are all there. If this is not known, ok is false. r may be the record of a worker ID that
+// has none.
+func (d door) begin(r record) (from time.Time, ok bool) {
+	from = later(later(r.Forgotten, r.Floor), d.Opened)
+	switch {
+	case !d.Open || r.State == StateLost:
+		// Entries were lost, and perhaps not all have been put back.
+		return from, false
+	case d.Healed && r.Store != d.Name: // the records of later holders may have been lost
+		return later(from, d.Floor), !d.Floor.IsZero() || !d.Opened.IsZero()
+	}
+	return from, true
 }

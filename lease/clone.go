@@ -40,12 +40,6 @@ func (o *Options) openVMClock() (generation *atomic.Uint64, unused, err error) {
 // generation returns the machine's generation, or 0 if the machine does not report clones.
 func (c *cloning) generation() uint64 { return vmclock.Generation(c.vm) }
 
-// cloned reports whether another copy of this machine may hold the same worker ID.
-func (l *Lease) cloned(h *hold) bool { return l.generation() != h.born }
-
-// ends reports whether the lease ends when its worker ID is lost.
-func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost) }
-
 // torn reports whether err says that the machine was cloned, and with it the directory that has the
 // records. Each copy could then take the worker ID of the other.
 func (c *cloning) torn(err error) bool { return c.whole && errors.Is(err, errCloned) }

@@ -1,0 +1,62 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// none stands for no worker ID.
+const none = -1
+
+const (
+	StateHeld  State = "held"  // by Owner, as long as it renews
+	StateDead  State = "dead"  // its holder no longer renews, and has not released it
+	StateFree  State = "free"  // released
+	StateSpent State = "spent" // never given out again: used once, or retired
+	StateLost  State = "lost"  // its record was lost; unused until its holders' windows have ended
+)
+
+// State says whether the worker ID of a Holder is in use.
+type State string
+
+// Holder says who has a worker ID, or had it last.
+type Holder struct {
+	Worker   int       `json:"worker"`
+	ClockSeq int       `json:"clockSeq"`
+	State    State     `json:"state"`
+	Owner    string    `json:"owner"` // Options.Owner
+	Host     string    `json:"host"`  // where the holder runs
+	PID      int       `json:"pid"`
+	From     time.Time `json:"from"` // the holder's IDs have times from From on
+	To       time.Time `json:"to"`   // and before To
+
+	// Renewed is the time of the last renewal, by the clock of the engine or, for the store of
+	// File, of its host. It is zero if the engine has no clock.
+	Renewed time.Time `json:"renewed,omitzero"`
+
+	Window time.Duration    `json:"windowNanos"` // Options.Window
+	Reuse  Reuse            `json:"reuse"`       // who may have the worker ID next
+	Layout snowflake.Layout `json:"layout"`
+}
+
+func (h Holder) who() string { return fmt.Sprintf("%s (%s, pid %d)", h.Owner, h.Host, h.PID) }
+
+// String describes h on one line.
+func (h Holder) String() string {
+	by, to := h.who(), formatTime(h.To)
+	switch {
+	case h.State == StateLost:
+		return fmt.Sprintf("the record of worker %d is lost", h.Worker)
+	case h.State == StateFree && h.Reuse == ReuseKeep:
+		return fmt.Sprintf("worker %d is kept for %s, from %s on", h.Worker, by, to)
+	case h.State == StateFree:
+		return fmt.Sprintf("worker %d is free from %s on, and was held by %s", h.Worker, to, by)
+	case h.State == StateSpent:
+		return fmt.Sprintf("worker %d is spent, and was held by %s until %s", h.Worker, by, to)
+	case h.State == StateDead:
+		return fmt.Sprintf("worker %d was held by %s until %s, who no longer renews it", h.Worker, by, to)
+	}
+	return fmt.Sprintf("worker %d is held by %s until %s", h.Worker, by, to)
+}

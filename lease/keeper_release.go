@@ -1,0 +1,57 @@
+package lease
+
+import (
+	"context"
+	"time"
+)
+
+// Release ends the lease. The generator stops, and others may have the worker ID from the
+// end of the generator's last tick on. If this cannot be recorded, Release returns the
+// store's error; the lease has ended all the same, and the worker ID comes free by itself
+// after a window. If the lease was never given to NewLeased, the worker ID also comes free
+// after a window.
+//
+// Release waits for the store for a window, or for 1 s if that is more, and not past ctx.
+// It may be called again.
+func (l *Lease) Release(ctx context.Context) error {
+	if l.grant.Load() == nil {
+		return errZero
+	}
+	l.mu.Lock()
+	stop := l.bound.Stop
+	l.mu.Unlock()
+	var next time.Time
+	if stop != nil {
+		next = stop(ErrReleased)
+	}
+	l.finish(ErrReleased)
+	l.cancel()
+	patient, cancel := context.WithTimeout(ctx, l.o.patience())
+	defer cancel()
+	h, err := l.calm(patient)
+	if err != nil {
+		return unanswered(ctx, patient, err)
+	}
+	defer l.give(h)
+	if h == nil || h.own.State != StateHeld {
+		return nil
+	}
+	if l.cloned(h) { // the other copy may stamp more than this generator knows
+		return errCloned
+	}
+	if err := h.release(l.line(patient), next, stop != nil); err != nil {
+		return unanswered(ctx, patient, err)
+	}
+	l.log.released(l, h.own)
+	return nil
+}
+
+// calm waits until the renewing goroutine has ended, and then takes the hold.
+func (l *Lease) calm(ctx context.Context) (*hold, error) {
+	select {
+	case <-l.ended:
+		return l.take(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

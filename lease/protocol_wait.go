@@ -1,0 +1,79 @@
+package lease
+
+import "time"
+
+// This file counts how long something in the store has been as it is: a record that its holder does
+// not renew, a record that is lost or cannot be read, a store without entries. Only monotonic
+// clocks count, so no clock that is wrong makes a wait shorter or longer.
+
+// moment is a reading of the monotonic clocks.
+type moment struct {
+	at   time.Time     // of this process
+	host string        // names this host since it was booted; empty if the system does not tell
+	boot time.Duration // how long ago that was, whether the host was awake or asleep
+
+	asleep time.Duration // for how long it was asleep
+}
+
+// clocks are the readings of a process's own clock and of the engine's, which is zero if the engine
+// has none.
+type clocks struct{ own, engine time.Time }
+
+// agree reports whether the clocks differ by no more than skew. If they differ by more, one of them
+// is wrong, and no value that can never fall may be set from them.
+func (c clocks) agree() bool { return c.engine.IsZero() || c.engine.Sub(c.own).Abs() <= skew }
+
+// early returns the earlier reading.
+func (c clocks) early() time.Time {
+	if c.engine.IsZero() {
+		return c.own
+	}
+	return earlier(c.own, c.engine)
+}
+
+// skew is the greatest difference between the clocks of a fleet and the engine that does no harm
+// after records were lost.
+const skew = time.Minute
+
+// waited is how long something is known to be unchanged, as the store keeps it.
+type waited struct {
+	For  time.Duration `json:"for,omitzero"`
+	Host string        `json:"host,omitempty"` // the host that saved this,
+	Boot time.Duration `json:"boot,omitzero"`  // how long it had been up then,
+	Wall int64         `json:"wall,omitzero"`  // and its wall clock, in milliseconds of Unix time
+
+	// Name is set for a record that is lost: each loss has another name.
+	Name string `json:"name,omitempty"`
+}
+
+// more returns what is known at m. seen is how long this process has seen w, and what w is about,
+// unchanged. On the host that saved w, the clock that began at its boot says more. But copies of a
+// machine have the same host name, and these clocks of theirs differ. So no more counts than the
+// wall clock has advanced by, too.
+func (w waited) more(seen time.Duration, m moment) waited {
+	var wall int64
+	if m.host != "" {
+		wall = m.at.UnixMilli()
+	}
+	if w.Host != "" && w.Host == m.host {
+		seen = max(seen, min(m.boot-w.Boot, time.Duration(wall-w.Wall)*time.Millisecond))
+	}
+	w.For, w.Host, w.Boot, w.Wall = w.For+max(0, seen), m.host, m.boot, wall
+	return w
+}
+
+// until returns what is known at m and is to be saved now, which is w if it would be hardly more,
+// and how much longer the whole wait takes. It does not end while clocks disagree.
+func (w waited) until(whole, seen time.Duration, m moment, c clocks) (save waited, left time.Duration) {
+	now := w.more(seen, m)
+	if left = max(0, whole-now.For); left == 0 && !c.agree() {
+		left = progress
+	}
+	if left > 0 && now.For-w.For < progress/8 {
+		now = w
+	}
+	return now, left
+}
+
+// progress is how often waiting processes save how long they have waited.
+const progress = time.Second
