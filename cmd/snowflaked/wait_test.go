@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -109,7 +110,9 @@ func TestSystemdIsTold(t *testing.T) {
 			require.NoError(t, err)
 			return string(b[:n])
 		}
-		p := start(t, []string{"NOTIFY_SOCKET=" + name}, "--store", "file:"+t.TempDir())
+		dir := t.TempDir()
+		require.NoError(t, lease.Init(t.Context(), lease.File(dir), snowflake.DefaultLayout()))
+		p := start(t, []string{"NOTIFY_SOCKET=" + name}, "--store", "file:"+dir)
 		assert.Equal(t, "READY=1\nSTATUS=issues IDs", told())
 		p.signal(syscall.SIGTERM)
 		assert.Equal(t, "STOPPING=1", told())
