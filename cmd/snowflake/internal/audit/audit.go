@@ -276,9 +276,10 @@ func (a *Audit) Finish() (*Report, error) {
 		a.count(r, same)
 	}
 	merged := a.repeated.Count > 0 && a.exact == a.ids.n && a.large >= few // rounding may have merged IDs
-	// If a part of the IDs was rounded, most are exact, but those that became equal are not.
+	// If a part of the IDs was rounded, most are exact, but those that became equal are not. Others
+	// that occur twice may have many zeros, too, as IDs of a step of 8 in the sequence have.
 	partly, inPart := texts.Rounded(slices.Values(a.twice))
-	inPart = inPart && partly.Sure && !rounded
+	inPart = inPart && partly.Sure && !rounded && 10*partly.Count >= 9*partly.Of
 	switch {
 	case inPart:
 		a.repeated.What += fmt.Sprintf(", because a part of the IDs was rounded %s (read the table from its source again, "+
