@@ -16,6 +16,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/alecthomas/kong"
@@ -26,6 +27,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/dop251/goja"
 	"github.com/go-playground/validator/v10"
+	"github.com/go-viper/mapstructure/v2"
 	goccy "github.com/goccy/go-json"
 	"github.com/gofiber/fiber/v3"
 	"github.com/golang-jwt/jwt/v5"
@@ -205,6 +207,31 @@ func humaReads[In any](in *In, target string) error {
 	return nil
 }
 
+// viper.DecodeHook replaces the hooks of viper, which read durations and lists.
+func TestOthersHooksAreKept(t *testing.T) {
+	config := viper.New()
+	for key, text := range map[string]string{"id": wide.String(), "order": wideOrder, "timeout": "5s", "hosts": "a,b"} {
+		config.Set(key, text)
+	}
+	type Settings struct {
+		Both    `mapstructure:",squash"`
+		Timeout time.Duration
+		Hosts   []string
+	}
+	want := Settings{Both{ID: wide, Order: OrderID(wide)}, 5 * time.Second, []string{"a", "b"}}
+	var settings Settings
+	require.NoError(t, config.Unmarshal(&settings))
+	assert.Equal(t, want, settings)
+
+	before25 := func(c *mapstructure.DecoderConfig) { c.DisableUnmarshaler = true }
+	hook := viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(mapstructure.TextUnmarshallerHookFunc(),
+		mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(",")))
+	settings = Settings{}
+	require.NoError(t, config.Unmarshal(&settings, hook, before25))
+	assert.Equal(t, want, settings)
+	assert.Error(t, config.Unmarshal(&settings, viper.DecodeHook(mapstructure.TextUnmarshallerHookFunc()), before25), "5s")
+}
+
 // readGraphQL hands a field the value that gqlgen hands it for an argument.
 func readGraphQL(t *testing.T, both *Both, field, argument string, variables map[string]any) error {
 	schema, err := gqlparser.LoadSchema(&ast.Source{Input: `type Query { order(key: ID): ID }`})
@@ -236,6 +263,16 @@ func TestOthersThatLookAtTheKind(t *testing.T) {
 		ID snowflake.ID `query:"id"`
 	}
 	assert.ErrorContains(t, humaReads(&in, "/?id=7"), "422")
+	assert.Panics(t, func() {
+		_ = humaReads(&struct {
+			IDs []snowflake.ID `query:"ids"`
+		}{}, "/?ids=7")
+	})
+	assert.Panics(t, func() {
+		_ = humaReads(&struct {
+			IDs []ParamID `query:"ids"`
+		}{}, "/?ids=7")
+	})
 
 	schema, err := googleschema.For[Both](nil)
 	require.NoError(t, err)

@@ -111,6 +111,27 @@ type Flags struct {
 	Order func(string) error `long:"order"`
 }
 
+// encoding/json ignores the option string only when it writes.
+func TestOptionStringChangesWhatIsRead(t *testing.T) {
+	var old struct {
+		ID    snowflake.ID `json:"id,string"`
+		Order OrderID      `json:"order,string"`
+	}
+	assert.Error(t, json.Unmarshal([]byte(`{"id":`+wide.String()+`}`), &old), "a JSON number")
+	old.ID = wide
+	require.NoError(t, json.Unmarshal([]byte(`{"id":"null"}`), &old))
+	assert.Equal(t, wide, old.ID, "it takes the text for null, and leaves the field as it was")
+	old.Order = OrderID(wide)
+	b, err := json.Marshal(old)
+	require.NoError(t, err)
+	assert.Error(t, json.Unmarshal(b, &old), "a typed ID, %s", b)
+	var read struct {
+		ID snowflake.ID `json:"id,string"`
+	}
+	require.NoError(t, segmentio.Unmarshal([]byte(`{"id":"0117"}`), &read))
+	assert.EqualValues(t, 117, read.ID)
+}
+
 // weakly decodes with mapstructure as viper does. Before release 2.5 it does not know
 // UnmarshalMapstructure.
 func weakly(t *testing.T, both *Both, field, text string, hook mapstructure.DecodeHookFunc, before25 bool) error {
