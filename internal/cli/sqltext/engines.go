@@ -14,6 +14,7 @@ type engine struct {
 	time, sinceEpoch string
 
 	boolean string // a condition {x} as a value, if the engine has no such values
+	signed  string // the number {n} with the type of an ID, if its literals are unsigned
 
 	types  [3]string // by Kind
 	id     string    // the type of an ID as a parameter: it holds all values of integer columns
@@ -119,6 +120,7 @@ var engines = map[Engine]engine{
 		right: "bitShiftRight({x}, {n})", left: "bitShiftLeft({x}, {n})", divide: "intDiv({x}, {n})", rest: "({x} % {n})", and: "bitAnd({x}, {n})",
 		time:       "fromUnixTimestamp64Micro(toInt64({days} * 86400000000 + {micros} + {epochMicros}), 'UTC')",
 		sinceEpoch: "(toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - {epochMicros})",
+		signed:     "toInt64({n})", // CASE refuses a UInt64 beside an Int64
 		create:     "CREATE FUNCTION {name} AS ({parameter}) -> {body};\n",
 		usage:      aDay + "-- Not tested on a server. It needs ClickHouse 21.10 or later.\n",
 	},

@@ -2,6 +2,7 @@
 package sqltext
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -192,7 +193,8 @@ func (w writer) first() string {
 	if end < math.MaxInt64 {
 		end++
 	}
-	return fmt.Sprintf("CASE WHEN %s <= 0 THEN 0 WHEN %s > %d THEN %d ELSE %s END", micros, late, limit, end,
+	last := strings.ReplaceAll(cmp.Or(w.signed, "{n}"), "{n}", fmt.Sprint(end))
+	return fmt.Sprintf("CASE WHEN %s <= 0 THEN 0 WHEN %s > %d THEN %s ELSE %s END", micros, late, limit, last,
 		of(w.left, tick, int64(w.shift())))
 }
 

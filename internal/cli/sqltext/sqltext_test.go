@@ -40,7 +40,7 @@ func TestClickHouse(t *testing.T) {
 		"sequence": "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN bitAnd(id, 4095) END",
 		"worker":   "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN bitAnd(bitShiftRight(id, 12), 1023) END",
 		"first": "CASE WHEN (toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - 1767225600000000) <= 0 THEN 0 " +
-			"WHEN intDiv(((toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - 1767225600000000) + 999), 1000) > 2199023255551 THEN 9223372036854775807 " +
+			"WHEN intDiv(((toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - 1767225600000000) + 999), 1000) > 2199023255551 THEN toInt64(9223372036854775807) " +
 			"ELSE bitShiftLeft(intDiv(((toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - 1767225600000000) + 999), 1000), 22) END",
 	}, bodies)
 }
