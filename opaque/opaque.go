@@ -46,6 +46,8 @@
 //     key it has, and decode an old number with a Codec of its key.
 //   - As with a text, access and equality are not protected, nor anything from whoever has the key.
 //   - JavaScript rounds integers above 2^53, so in JSON write the number as a string.
+//   - The web page of this module takes a number for an ID, because it has no keys, and must get
+//     none. Decode numbers with "snowflake decode --opaque-int".
 //
 // The numbers are a permutation of 63 bits by a method of [NIST SP 800-38G], FF1: a Feistel network
 // of ten rounds, each of which is a block of AES-256. The known attacks on FF1 (Bellare, Hoang and

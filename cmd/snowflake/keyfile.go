@@ -70,7 +70,7 @@ func (k keyFile) readInt(text string) (all []texts.Reading, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := snowflake.ParseID(text)
+	n, err := snowflake.ParseID(texts.Bare(text))
 	if err != nil {
 		return nil, err
 	}
