@@ -293,8 +293,8 @@ func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, parseError("base 32", s, "it is not 13 characters")
 	}
-	v, ok := readBase(s, 32, base32Len, base32First, &base32Values)
-	if !ok {
+	v, all := readBase(s, 32, &base32Values)
+	if !isID(v, all, s, base32Len, base32First, &base32Values) {
 		return 0, baseError("base 32", s, &base32Values)
 	}
 	return ID(v), nil
@@ -309,8 +309,8 @@ func ParseBase58(s string) (ID, error) {
 	if len(s) > 1 && s[0] == base58Digits[0] {
 		return 0, parseError("base 58", s, "it has a leading 1, which is a zero here")
 	}
-	v, ok := readBase(s, 58, base58Max, base58First, &base58Values)
-	if !ok {
+	v, all := readBase(s, 58, &base58Values)
+	if !isID(v, all, s, base58Max, base58First, &base58Values) {
 		return 0, baseError("base 58", s, &base58Values)
 	}
 	return ID(v), nil
@@ -321,24 +321,34 @@ func ParseBase62(s string) (ID, error) {
 	if len(s) != base62Len {
 		return 0, parseError("base 62", s, "it is not 11 characters")
 	}
-	v, ok := readBase(s, 62, base62Len, base62First, &base62Values)
-	if !ok {
+	v, all := readBase(s, 62, &base62Values)
+	if !isID(v, all, s, base62Len, base62First, &base62Values) {
 		return 0, baseError("base 62", s, &base62Values)
 	}
 	return ID(v), nil
 }
 
-// readBase reads digits, and reports whether all are of the alphabet and their number is an ID.
-// Fewer than full digits are always an ID. A number of full digits is an ID, and does not overflow
-// v, only if its first digit is at most first, which is MaxInt64/base^(full-1). The function is
-// small enough to be inlined, which makes base a constant.
-func readBase(s string, base uint64, full int, first byte, values *[256]byte) (v uint64, ok bool) {
-	var all byte // the bits of all digits; only noDigit has the highest bits
-	for i := range len(s) {
-		d := values[s[i]]
-		v, all = v*base+uint64(d), all|d
+// readBase reads digits, two at a time, because each multiplication waits for the one before. all
+// has the bits of all values: only noDigit has the highest bits. The function is small enough to be
+// inlined, which makes base a constant.
+func readBase(s string, base uint64, values *[256]byte) (v uint64, all byte) {
+	i := len(s) % 2
+	if i > 0 {
+		all = values[s[0]]
+		v = uint64(all)
 	}
-	return v, all != noDigit && v <= math.MaxInt64 && (len(s) < full || values[s[0]] <= first)
+	for ; i+1 < len(s); i += 2 {
+		c, d := values[s[i]], values[s[i+1]]
+		v, all = v*(base*base)+uint64(c)*base+uint64(d), all|c|d
+	}
+	return v, all
+}
+
+// isID reports whether what readBase returned for s is an ID. Fewer than full digits are always one.
+// A number of full digits is one, and did not overflow v, only if its first digit is at most first,
+// which is MaxInt64/base^(full-1).
+func isID(v uint64, all byte, s string, full int, first byte, values *[256]byte) bool {
+	return all != noDigit && v <= math.MaxInt64 && (len(s) < full || values[s[0]] <= first)
 }
 
 // baseError says why readBase refuses s.
