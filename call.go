@@ -2,47 +2,31 @@ package snowflake
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
 
-// call is a call that obtains IDs. It decides what to do next with the generator's lock held (see
-// decide.go). It sleeps, and asks the policy and the lease, without the lock.
+// call is a call that obtains IDs. With the lock held, it finds where its IDs come from, decides
+// what to do (see decide.go), and takes its IDs. Without the lock it makes its move: it sleeps, or
+// asks the policy or the lease. Then it looks again.
 type call struct {
 	n        int64     // how many IDs it wants at most
 	deadline time.Time // zero: none
 	slot     run       // the IDs for whose tick it waits
-	watch    watch     // how the clock has run since it began to wait
-	asks     int       // how often it has asked the policy since its last wait
-	agreed   consent   // what the policy agreed to
-	patience patience  // bounds the waits that the policy agreed to
-	extended *Grant    // the grant that the lease was last asked to extend
-	extends  int       // how often the lease was asked
+	now      instant   // the clock's last reading
+	watch    watch     // how the clock has run while it waited
+	progress progress  // what it has asked, and may wait for
 }
 
-// todo is what a call does next, without the lock. Only one of its fields is set.
-type todo struct {
-	ids    run           // return these IDs
-	sleep  time.Duration // sleep for this long, then look again
-	ask    *question     // ask the policy
-	extend *shortage     // ask the lease
+// move is what a call does next, without the lock.
+type move struct {
+	kind    moveKind
+	ids     run                // to return
+	sleep   time.Duration      // how long to sleep
+	back    *Backward          // what to tell the policy
+	grant   *Grant             // the lease's when the move was chosen
+	refusal *LeaseExpiredError // the call's error if the lease does not extend grant
 }
-
-// question is what a call asks the policy about a clock that went back.
-type question struct {
-	Backward
-	grant *Grant // of the lease, when the question arose
-}
-
-// shortage is what a call tells the lease when it needs more than grant.
-type shortage struct {
-	grant   *Grant
-	now     time.Time          // the clock's reading
-	expired *LeaseExpiredError // the call's error if the lease does not extend grant
-}
-
-var errNotMade = fmt.Errorf("%w: this Generator was not made by New or NewLeased", ErrInvalidOptions)
 
 // obtain returns 1 to n IDs. It waits if the tick is spent or the clock went back.
 func (g *Generator) obtain(ctx context.Context, n int) (run, error) {
@@ -53,15 +37,15 @@ func (g *Generator) obtain(ctx context.Context, n int) (run, error) {
 	c.deadline, _ = ctx.Deadline()
 	defer g.finish(&c) // also if a policy, a lease or a clock panics
 	for {
-		t, err := g.advance(&c)
-		if err != nil || t.ids.n > 0 {
-			return t.ids, err
+		m, err := g.advance(&c)
+		if err != nil || m.kind == returns {
+			return m.ids, err
 		}
-		if err = g.do(ctx, &c, t); err == nil {
+		if err = g.do(ctx, &c, m); err == nil {
 			continue
 		}
 		if ctx.Err() != nil {
-			if ids := g.begun(&c); ids.n > 0 {
+			if ids := g.slotInTime(&c); ids.n > 0 {
 				return ids, nil
 			}
 		}
@@ -69,53 +53,49 @@ func (g *Generator) obtain(ctx context.Context, n int) (run, error) {
 	}
 }
 
-// do does what t says.
-func (g *Generator) do(ctx context.Context, c *call, t todo) error {
-	if t.ask != nil {
-		return g.ask(ctx, c, t.ask)
+// finish ends c, and puts back the IDs for whose tick it waits.
+func (g *Generator) finish(c *call) {
+	if c.slot.n > 0 {
+		g.lock()
+		defer g.unlock()
+		g.freeSlot(c)
 	}
-	c.asks = 0
-	if t.extend != nil {
-		return g.extend(ctx, c, t.extend)
+}
+
+// freeSlot puts back the IDs for whose tick c waits. g.mu must be held.
+func (g *Generator) freeSlot(c *call) {
+	if c.slot.n > 0 {
+		g.seq.putBack(c.slot)
+		c.slot = run{}
 	}
-	return g.nap(ctx, t.sleep)
+}
+
+// do makes a move.
+func (g *Generator) do(ctx context.Context, c *call, m move) error {
+	if m.kind == asks {
+		return g.ask(ctx, c, m)
+	}
+	c.progress.asks = 0
+	if m.kind == extends {
+		return g.extend(ctx, c, m)
+	}
+	return g.nap(ctx, m.sleep)
 }
 
 // ask asks the policy what to do about a clock that went back.
-func (g *Generator) ask(ctx context.Context, c *call, q *question) error {
-	b := q.Backward
-	c.asks++
-	a := g.policy.OnBackward(b)
-	if !b.can(a) || c.asks > maxAsks {
-		return &ClockBackwardError{b}
+func (g *Generator) ask(ctx context.Context, c *call, m move) error {
+	c.progress.asks++
+	a := g.policy.OnBackward(*m.back)
+	if !m.back.can(a) || c.progress.asks > maxAsks {
+		return &ClockBackwardError{*m.back}
 	}
 	if a == ActionBump && g.window != nil {
-		if err := g.bump(ctx, *q.grant, b.Now); err != nil {
-			return unbumped(ctx, b, err)
+		if err := g.bump(ctx, *m.grant, m.back.Now); err != nil {
+			return unbumped(ctx, *m.back, err)
 		}
 	}
-	c.agreed = consent{a, b.By()}
+	c.progress.agreed, c.progress.by = a, m.back.By()
 	return nil
-}
-
-// unbumped is the error of a call whose clock went back, if the lease could not record the change
-// of the clock sequence.
-func unbumped(ctx context.Context, b Backward, err error) error {
-	if ctx.Err() != nil {
-		return ended(ctx, err)
-	}
-	if errors.Is(err, ErrClockBackward) {
-		return err
-	}
-	return fmt.Errorf("%w; the clock sequence could not be changed: %w", &ClockBackwardError{b}, err)
-}
-
-// ended returns err, wrapped so that it also matches ctx's error.
-func ended(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
 // maxExtends is how often a call asks the lease for more. Once is enough unless other calls take
@@ -123,21 +103,22 @@ func ended(ctx context.Context, err error) error {
 const maxExtends = 100
 
 // extend asks the lease for more than it grants.
-func (g *Generator) extend(ctx context.Context, c *call, s *shortage) error {
-	switch c.extends++; {
+func (g *Generator) extend(ctx context.Context, c *call, m move) error {
+	p := &c.progress
+	switch p.extends++; {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case c.extended == s.grant, c.extends > maxExtends:
+	case p.extended == m.grant, p.extends > maxExtends:
 		// The lease reported success, but granted no more, or too little.
-		return s.expired
+		return m.refusal
 	}
-	c.extended = s.grant
-	err := g.window.extender.Extend(ctx, *s.grant, s.now)
+	p.extended = m.grant
+	err := g.window.extender.Extend(ctx, *m.grant, g.seq.layout.time(c.now))
 	if err == nil || ctx.Err() != nil {
 		return ended(ctx, err)
 	}
-	s.expired.Cause = err
-	return s.expired
+	m.refusal.Cause = err
+	return m.refusal
 }
 
 // nap sleeps for d, or until ctx is done or the generator is stopped.
@@ -161,120 +142,126 @@ func (g *Generator) nap(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// finish ends c, and puts back the IDs for whose tick it waits.
-func (g *Generator) finish(c *call) {
-	if c.slot.n > 0 {
-		g.lock()
-		defer g.unlock()
-		g.freeSlot(c)
-	}
-}
-
-// freeSlot puts back the IDs for whose tick c waits. g.mu must be held.
-func (g *Generator) freeSlot(c *call) {
-	if c.slot.n > 0 {
-		g.seq.putBack(c.slot)
-		c.slot = run{}
-	}
-}
-
-// advance returns what c does next. It checks everything before it changes anything, and changes
-// the sequence only if c gets IDs, or takes them to wait for their tick.
-func (g *Generator) advance(c *call) (todo, error) {
+// advance chooses c's next move. It checks everything before it changes anything, and changes the
+// sequence only if c gets IDs, or takes them to wait for their tick.
+func (g *Generator) advance(c *call) (move, error) {
 	g.lock()
 	defer g.unlock()
 	return g.advanceLocked(c)
 }
 
 // advanceLocked is advance. g.mu must be held.
-func (g *Generator) advanceLocked(c *call) (todo, error) {
-	now, err := g.read(c)
+func (g *Generator) advanceLocked(c *call) (move, error) {
+	if err := g.read(c); err != nil {
+		return move{}, err
+	}
+	v, err := g.find(c)
 	if err != nil {
-		return todo{}, err
+		return move{}, err
 	}
-	v, err := g.see(c, now)
-	if err != nil {
-		return todo{}, err
-	}
-	var b Backward
-	agreed, next := ActionFail, v.decide(ActionFail)
-	if next == stepAsk {
-		if b = g.tell(c, &v); b.By() <= c.agreed.by {
-			agreed = c.agreed.action
-		}
-		v = g.goBack(agreed, b, &v)
-		next = v.decide(agreed)
-	}
-	c.agreed = consent{}
-	switch next {
-	case stepIssue:
+	c.progress.agreed, c.progress.by = ActionFail, 0
+	switch v.decide() {
+	case returns:
 		if ids := g.unlessCloned(g.issue(c, &v)); ids.n > 0 {
-			return todo{ids: ids}, nil
+			return move{ids: ids}, nil
 		}
 		return g.atEnd(c, &v)
-	case stepExtend:
+	case extends:
 		return g.atEnd(c, &v)
-	case stepWait:
-		return g.wait(c, &v, agreed, b)
-	case stepAsk:
+	case sleeps:
+		return g.wait(c, &v)
+	case asks:
 		g.counts().Backward++
-		q := &question{Backward: b}
+		m := move{kind: asks, back: v.back}
 		if g.window != nil {
-			q.grant = g.window.grant
+			m.grant = g.window.grant
 		}
-		return todo{ask: q}, nil
+		return m, nil
 	}
-	return todo{}, g.seq.layout.exhausted(g.seq.layout.Expires())
+	return move{}, g.seq.layout.exhausted(g.seq.layout.Expires())
 }
 
-// begun returns the IDs for whose tick c waits, if the tick has begun.
-func (g *Generator) begun(c *call) run {
+// slotInTime returns the IDs for whose tick c waits, if the tick has begun.
+func (g *Generator) slotInTime(c *call) run {
 	if c.slot.n == 0 {
 		return run{}
 	}
 	g.lock()
 	defer g.unlock()
-	now, err := g.read(c)
-	if err != nil || g.window != nil && g.window.ended || c.slot.era != g.seq.era || c.slot.tick > g.limit(now) {
+	if g.read(c) != nil || g.window != nil && g.window.ended || c.slot.era != g.seq.era || c.slot.tick > g.limit(c.now) {
 		return run{}
 	}
-	return g.unlessCloned(g.issue(c, &view{held: true}))
+	return g.unlessCloned(g.issue(c, &view{place: place{kind: slot}}))
 }
 
 // read reads the clock for c. If c has waited, it notes that the wait has ended. g.mu must be held.
-func (g *Generator) read(c *call) (now instant, err error) {
-	now, err = g.refresh()
+func (g *Generator) read(c *call) (err error) {
+	c.now, err = g.refresh()
 	if err == nil && c.watch.asleep {
-		g.seq.slots.waited += c.watch.end(g.seq.layout, now, monotonic())
+		g.counts().Waited += c.watch.end(g.seq.layout, c.now, monotonic())
 	}
-	return now, err
+	return err
 }
 
 // limit returns the last tick that may be stamped when the clock reads now.
 func (g *Generator) limit(now instant) int64 { return g.seq.layout.plus(now, g.borrow) }
 
-// see returns what c finds when the clock reads now. If the last grant that it knows may be out of
-// date, it looks at the lease's grant. g.mu must be held.
-func (g *Generator) see(c *call, now instant) (v view, err error) {
+// find returns what c finds, and where its IDs come from: from its slot, from the next IDs in order
+// or, if the clock went back and the policy has agreed to it, from another clock sequence or an
+// earlier tick. g.mu must be held.
+func (g *Generator) find(c *call) (v view, err error) {
+	v.limit = g.limit(c.now)
+	if v.place, err = g.inOrder(c, v.limit); err != nil {
+		return v, err
+	}
+	l, q, slow := g.seq.layout, &g.seq, c.watch.slow
+	waits := v.kind == slot
+	v.reached, v.over = q.reached, g.over(v.tick)
+	// After a rewind, the next ticks may be spent: if there are many, the clock has gone back.
+	v.behind = v.reached > v.limit || v.tick > v.limit && slow || !waits && v.tick > l.nearby(max(v.limit, q.tick))
+	if !v.behind || waits && v.tick <= v.limit {
+		return v, nil
+	}
+	v.back = g.tell(c, &v)
+	if v.back.By() <= c.progress.by {
+		v.agreed = c.progress.agreed
+	}
+	switch {
+	case v.agreed == ActionBump && v.back.CanBump && g.window == nil:
+		v.place = place{tick: c.now.tick, left: l.sequences(), kind: bumped}
+	case v.agreed == ActionRewind && v.back.CanRewind:
+		v.place = q.from(c.now.tick, l.maxTick())
+		v.kind = rewound
+	default:
+		return v, nil
+	}
+	// The clock has reached every tick that still counts.
+	v.reached, v.over, v.behind = c.now.tick, g.over(v.tick), v.tick > v.limit && slow
+	return v, nil
+}
+
+// inOrder returns the place of c's slot or, if it has none, of the next IDs in order. If the last
+// grant that the generator knows may be out of date, it looks at the lease's grant. g.mu must be
+// held.
+func (g *Generator) inOrder(c *call, limit int64) (p place, err error) {
 	q, w := &g.seq, g.window
-	v = view{now: now, limit: g.limit(now), slow: c.watch.slow}
 	switch {
 	case w != nil && w.ended:
-		return v, g.expired(now.tick)
-	case w != nil && v.limit <= w.closed:
+		return p, g.expired(c.now.tick)
+	case w != nil && limit <= w.closed:
 		err = g.look()
 	}
 	if c.slot.era != q.era {
 		g.freeSlot(c)
 	}
-	if v.held = c.slot.n > 0; v.held {
-		v.place = place{tick: c.slot.tick, left: c.slot.n}
-	} else if v.place = q.next(now.tick, g.earliest(now)); err == nil && g.over(v.tick) {
-		err = g.look()
-		v.place = q.next(now.tick, g.earliest(now))
+	if c.slot.n > 0 {
+		return place{tick: c.slot.tick, left: c.slot.n, kind: slot}, err
 	}
-	v.reached, v.near, v.over = q.reached, q.layout.nearby(max(v.limit, q.tick)), g.over(v.tick)
-	return v, err
+	if p = q.next(c.now.tick, g.earliest(c.now)); err == nil && g.over(p.tick) {
+		err = g.look()
+		p = q.next(c.now.tick, g.earliest(c.now))
+	}
+	return p, err
 }
 
 // over reports whether the lease does not grant tick, as far as the generator knows. g.mu must be
@@ -282,17 +269,17 @@ func (g *Generator) see(c *call, now instant) (v view, err error) {
 func (g *Generator) over(tick int64) bool { return g.window != nil && tick >= g.window.hi }
 
 // tell returns what to tell the policy. g.mu must be held.
-func (g *Generator) tell(c *call, v *view) Backward {
+func (g *Generator) tell(c *call, v *view) *Backward {
 	must := v.tick
 	if v.reached > v.limit {
 		must = v.reached
 	}
-	return Backward{
+	return &Backward{
 		Last:      g.seq.layout.time(instant{tick: must}).Add(-g.borrow),
-		Now:       g.seq.layout.time(v.now),
-		Stalled:   c.watch.still,
-		CanBump:   g.canBump(v.now),
-		CanRewind: g.seq.canRewind(v.now.tick, g.seq.layout.nearby(v.limit)),
+		Now:       g.seq.layout.time(c.now),
+		Stalled:   c.watch.stalled,
+		CanBump:   g.canBump(c.now),
+		CanRewind: g.seq.canRewind(c.now.tick, g.seq.layout.nearby(v.limit)),
 	}
 }
 
@@ -306,37 +293,17 @@ func (g *Generator) canBump(now instant) bool {
 	return b != nil && g.seq.layout.ClockSeqBits > 0 && now.tick > g.window.after && b.CanBump(g.seq.layout.time(now))
 }
 
-// goBack returns v as it is after going back, if the policy chose ActionBump or ActionRewind and
-// the action is possible: the clock has reached every tick that still counts. Otherwise it returns
-// v. g.mu must be held.
-func (g *Generator) goBack(a Action, b Backward, v *view) view {
-	p := place{tick: v.now.tick, left: g.seq.layout.sequences(), kind: bumped}
-	switch {
-	case a == ActionBump && b.CanBump && g.window == nil:
-	case a == ActionRewind && b.CanRewind:
-		p = g.seq.from(v.now.tick, g.seq.layout.maxTick())
-		p.kind = rewound
-	default:
-		return *v
-	}
-	return view{place: p, now: v.now, limit: v.limit, reached: v.now.tick, near: p.tick, over: g.over(p.tick), slow: v.slow}
-}
-
 // issue returns c's IDs. g.mu must be held.
 func (g *Generator) issue(c *call, v *view) run {
 	r := c.slot
-	if v.held {
+	if v.kind == slot {
 		c.slot = run{}
-		g.seq.serve(r)
+		g.seq.slots.count(r.tick, -r.n)
 	} else {
 		r = g.reserve(c, v)
-		g.seq.returned(v.place, r)
-		until := int64(never)
-		if g.clock == nil && v.kind != leftover {
-			until = int64(g.holds(v.now))
-		}
-		g.until.Store(until)
+		g.until.Store(g.closes(c, v))
 	}
+	g.seq.returned(r, v.kind)
 	if g.window != nil {
 		g.window.stamped = max(g.window.stamped, r.tick)
 	}
@@ -354,7 +321,7 @@ func (g *Generator) reserve(c *call, v *view) run {
 		case v.tick < g.seq.tick:
 			g.counts().Rewinds++
 		}
-		if v.tick > v.now.tick && g.borrow > 0 {
+		if v.tick > c.now.tick && g.borrow > 0 {
 			g.counts().Borrowed++
 		}
 		// A tick that was stamped before has fewer IDs left than a whole tick.
@@ -365,44 +332,46 @@ func (g *Generator) reserve(c *call, v *view) run {
 	return g.seq.take(v.place, c.n, skip, v.limit)
 }
 
-// holds returns the monotonic time until which the open tick is the tick to stamp. g.mu must be
-// held.
-func (g *Generator) holds(now instant) time.Duration {
-	l, tick := g.seq.layout, g.seq.tick
-	left := l.until(now, tick+1)
-	if g.seq.late {
-		left = maxLag - l.time(now).Sub(l.time(instant{tick: tick + 1}))
+// closes returns word.until for the tick that a call has just stamped. g.mu must be held.
+func (g *Generator) closes(c *call, v *view) int64 {
+	if g.clock != nil || v.kind == leftover {
+		return never
 	}
-	return g.wall.mono + g.wall.passed + min(left, g.wall.trusted())
+	l, next := g.seq.layout, g.seq.tick+1
+	left := l.until(c.now, next)
+	if g.seq.late {
+		left = maxLag - l.time(c.now).Sub(l.time(instant{tick: next}))
+	}
+	return int64(g.wall.mono + g.wall.passed + min(left, g.wall.trusted()))
 }
 
 // wait takes IDs for c, if c has none, and makes c sleep until their tick begins or, before that,
-// until it is time to look at the clock. If the policy agreed to wait because the clock is behind
-// by b, the waits are bounded by c.patience. g.mu must be held.
-func (g *Generator) wait(c *call, v *view, agreed Action, b Backward) (todo, error) {
+// until it is time to look at the clock. If the policy agreed to wait, c.progress bounds the waits.
+// g.mu must be held.
+func (g *Generator) wait(c *call, v *view) (move, error) {
 	mono := monotonic()
 	due := g.due(c, v)
-	if agreed == ActionWait && !c.patience.allows(due, mono) {
-		return todo{}, &ClockBackwardError{b}
+	if v.agreed == ActionWait && !c.progress.mayWait(due, mono) {
+		return move{}, &ClockBackwardError{*v.back}
 	}
 	if err := c.outlasts(due); err != nil {
-		return todo{}, err
+		return move{}, err
 	}
 	d := due
-	if agreed != ActionWait {
+	if v.agreed != ActionWait {
 		d = min(due, c.watch.checkIn(mono))
 	}
-	if !v.held {
+	if v.kind != slot {
 		c.slot = g.reserve(c, v)
 		g.until.Store(never)
-		g.seq.waiting().hold(c.slot.tick, c.slot.n)
+		g.seq.waiting().count(c.slot.tick, c.slot.n)
 	}
-	return g.beginWait(c, v.now, mono, d, due), nil
+	return g.sleep(c, mono, d, due), nil
 }
 
 // due returns how long c waits until v.tick may be stamped.
 func (g *Generator) due(c *call, v *view) time.Duration {
-	return max(c.watch.retry, g.seq.layout.until(v.now, v.tick)-g.borrow)
+	return max(c.watch.retry, g.seq.layout.until(c.now, v.tick)-g.borrow)
 }
 
 // outlasts returns an error if a wait of d would outlast c's deadline.
@@ -414,29 +383,29 @@ func (c *call) outlasts(d time.Duration) error {
 		d, formatTime(c.deadline), context.DeadlineExceeded)
 }
 
-// beginWait makes c sleep for d. If d is less than due, c's next wait continues this one. g.mu must
-// be held.
-func (g *Generator) beginWait(c *call, now instant, mono, d, due time.Duration) todo {
+// sleep makes c sleep for d. If d is less than due, c's next wait continues this one. g.mu must be
+// held.
+func (g *Generator) sleep(c *call, mono, d, due time.Duration) move {
 	if !c.watch.cut {
-		g.seq.waiting().waits++
+		g.counts().Waits++
 	}
-	c.watch.begin(now, mono, d < due)
-	return todo{sleep: d}
+	c.watch.start(c.now, mono, d < due)
+	return move{kind: sleeps, sleep: d}
 }
 
-// atEnd returns what c does at the end of the lease's window: it asks the lease for more or, if the
-// lease cannot be asked, sleeps until the window's end and looks again. g.mu must be held.
-func (g *Generator) atEnd(c *call, v *view) (todo, error) {
+// atEnd is c's move at the end of the lease's window: it asks the lease for more or, if the lease
+// cannot be asked, sleeps until the window's end and looks again. g.mu must be held.
+func (g *Generator) atEnd(c *call, v *view) (move, error) {
 	expired := g.expired(v.tick)
 	if g.window.extender != nil {
-		return todo{extend: &shortage{g.window.grant, g.seq.layout.time(v.now), expired}}, nil
+		return move{kind: extends, grant: g.window.grant, refusal: expired}, nil
 	}
-	if v.tick <= v.now.tick || v.slow {
-		return todo{}, expired
+	if v.tick <= c.now.tick || c.watch.slow {
+		return move{}, expired
 	}
 	if err := c.outlasts(g.due(c, v)); err != nil {
-		return todo{}, err
+		return move{}, err
 	}
-	end := g.seq.layout.until(v.now, v.tick)
-	return g.beginWait(c, v.now, monotonic(), min(end, maxStall), end), nil
+	end := g.seq.layout.until(c.now, v.tick)
+	return g.sleep(c, monotonic(), min(end, maxStall), end), nil
 }

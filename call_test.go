@@ -139,10 +139,10 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 			for start := time.Now(); time.Since(start) < ms; {
 				runtime.Gosched() // until the call waits for the lock
 			}
-			todo, err := g.advanceLocked(&call{n: 2})
+			next, err := g.advanceLocked(&call{n: 2})
 			g.unlock()
 			require.NoError(t, err)
-			require.EqualValues(t, 2, todo.ids.n)
+			require.EqualValues(t, 2, next.ids.n)
 			require.NoError(t, <-done)
 		})
 	}
@@ -193,7 +193,7 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 						var turns []time.Duration // how long each would wait if the clock ran
 						for range 500 * ms / every {
 							i.mu.Lock()
-							ahead := time.Duration(i.seq.waiting().held)
+							ahead := time.Duration(i.seq.waiting().total)
 							i.mu.Unlock()
 							turns = append(turns, (ahead/4+2)*ms)
 							all = append(all, i.start(t.Context()))

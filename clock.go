@@ -64,9 +64,9 @@ func (c *builtinClock) Now() time.Time {
 	return c.wall.now().Round(0)
 }
 
-// begin returns the wall that a generator begins with. If the generator has a lease, it is a copy
+// wallOf returns the wall that a generator starts with. If the generator has a lease, it is a copy
 // of the lease's wall, so that the two agree. Otherwise it is a new one.
-func (c *builtinClock) begin(leased bool) wall {
+func (c *builtinClock) wallOf(leased bool) wall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if leased {

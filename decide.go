@@ -18,75 +18,67 @@ const (
 
 // view is what a call finds, with the lock held.
 type view struct {
-	// place is where the call's IDs come from or, if it has no IDs, where the next IDs come from.
-	// left is 0 if the layout's time has run out.
-	place
-	now     instant // the clock's reading
-	limit   int64   // the last tick that may be stamped now
-	reached int64   // the tick that the clock must have reached
-	near    int64   // the last tick that IDs in order may come from, if the clock has not gone back
-	held    bool    // the call has IDs, and waits for their tick
-	over    bool    // the lease does not grant tick
-	slow    bool    // the clock has run at less than half of its speed while the call waited
+	place         // where its IDs come from; left is 0 if the layout's time has run out
+	limit   int64 // the last tick that may be stamped now
+	reached int64 // the tick that the clock must have reached
+	over    bool  // the lease does not grant tick
+	// behind: the clock has gone back, or does not reach tick in time. Then back is what to tell the
+	// policy, and agreed is what it agreed to before, or ActionFail.
+	behind bool
+	back   *Backward
+	agreed Action
 }
 
-// step is what a call does next.
-type step uint8
+// moveKind is what a call does next.
+type moveKind uint8
 
 const (
-	stepIssue   step = iota // return IDs
-	stepWait                // take IDs, if it has none, and wait for their tick
-	stepAsk                 // ask the policy about the clock
-	stepExtend              // ask the lease for more than it grants
-	stepExhaust             // fail, because the layout's time has run out
+	returns  moveKind = iota // it returns IDs
+	sleeps                   // it takes IDs, if it has none, waits for their tick, and looks again
+	asks                     // it asks the policy about the clock
+	extends                  // it asks the lease for more than it grants
+	exhausts                 // it fails, because the layout's time has run out
 )
 
-// decide returns the next step. agreed is what the policy agreed to, or ActionFail if it was not
-// asked.
-func (v *view) decide(agreed Action) step {
+// decide returns the next move.
+func (v *view) decide() moveKind {
 	switch {
-	case v.held && v.tick <= v.limit:
-		return stepIssue
-	case v.behind() && agreed != ActionWait:
-		return stepAsk
-	case v.held:
-		return stepWait
+	case v.kind == slot && v.tick <= v.limit:
+		return returns
+	case v.behind && v.agreed != ActionWait:
+		return asks
+	case v.kind == slot:
+		return sleeps
 	case v.left == 0:
-		return stepExhaust
+		return exhausts
 	case v.over:
-		return stepExtend
+		return extends
 	case v.tick <= v.limit && v.reached <= v.limit:
-		return stepIssue
+		return returns
 	}
-	return stepWait
+	return sleeps
 }
 
-// behind reports whether the clock has gone back, or does not reach the tick in time. After a
-// rewind, the next ticks may be spent: if there are many, the clock counts as having gone back.
-func (v *view) behind() bool {
-	return v.reached > v.limit || v.tick > v.limit && v.slow || !v.held && v.tick > v.near
-}
-
-// watch tells how the clock has run since a call began to wait.
+// watch tells how the clock has run since the start of a call's first wait.
 type watch struct {
-	began  bool // the call has begun to wait
-	asleep bool // it waits
-	cut    bool // the wait ends early, so that the call looks at the clock
+	started bool // the call has waited, or waits
+	asleep  bool // it waits
+	cut     bool // the wait ends early, so that the call looks at the clock
 	// slow: the call has waited for maxStall or longer, and the clock has run at less than half of
-	// its speed since the wait began.
+	// its speed since the first wait started.
 	slow    bool
-	still   bool          // slow, and the clock has not gone back
-	since   time.Duration // when the call began to wait, in monotonic time
+	stalled bool          // slow, and the clock has not gone back
+	since   time.Duration // the start of the first wait, in monotonic time
 	from    instant       // the clock's reading then
-	slept   time.Duration // when the last wait began
+	slept   time.Duration // the start of the last wait
 	reading instant       // the clock's reading then
-	retry   time.Duration // the next wait must be at least as long
+	retry   time.Duration // the shortest that the next wait may be
 }
 
-// begin notes that a call waits from mono on. now is the clock's reading. cut: see the field.
-func (w *watch) begin(now instant, mono time.Duration, cut bool) {
-	if !w.began {
-		w.began, w.since, w.from = true, mono, now
+// start notes that a call waits from mono on. now is the clock's reading. cut: see the field.
+func (w *watch) start(now instant, mono time.Duration, cut bool) {
+	if !w.started {
+		w.started, w.since, w.from = true, mono, now
 	}
 	w.asleep, w.reading, w.slept, w.cut = true, now, mono, cut
 }
@@ -95,7 +87,7 @@ func (w *watch) begin(now instant, mono time.Duration, cut bool) {
 // has waited for maxStall, and each time that its wait has doubled.
 func (w *watch) checkIn(mono time.Duration) time.Duration {
 	waited := time.Duration(0)
-	if w.began {
+	if w.started {
 		waited = mono - w.since
 	}
 	if waited < maxStall {
@@ -114,30 +106,32 @@ func (w *watch) end(l Layout, now instant, mono time.Duration) time.Duration {
 	waited, passed := mono-w.since, l.time(now).Sub(l.time(w.from))
 	w.asleep = false
 	w.slow = waited >= maxStall && passed < waited/2
-	w.still = w.slow && passed >= 0
+	w.stalled = w.slow && passed >= 0
 	return mono - w.slept
 }
 
-// patience bounds the waits for the clock that the policy agreed to.
-type patience struct {
-	since time.Duration // when the first of them began, in monotonic time
-	first time.Duration // how long it was to last; 0 if there was none
+// progress is what a call has asked, and how long it may wait.
+type progress struct {
+	asks   int           // questions to the policy since the last wait
+	agreed Action        // what the policy agreed to
+	by     time.Duration // agreed applies if Backward.By is at most this
+
+	// The waits for the clock that the policy agreed to.
+	since time.Duration // the start of the first of them, in monotonic time
+	first time.Duration // the length of the first of them; 0 if there was none
+
+	extends  int    // questions to the lease
+	extended *Grant // the grant of the last of them
 }
 
-// allows reports whether a wait may begin: in all, a call waits for such a clock for at most twice
-// the first wait, or maxStall if that is more.
-func (p *patience) allows(wait, mono time.Duration) bool {
+// mayWait reports whether a wait for the clock may begin: in all, a call waits for such a clock for
+// at most twice the first wait, or maxStall if that is more.
+func (p *progress) mayWait(wait, mono time.Duration) bool {
 	if p.first == 0 {
 		p.since, p.first = mono, max(wait, 1)
 	}
 	total := mono - p.since + wait
 	return total <= maxStall || total/2 <= p.first
-}
-
-// consent is what the policy agreed to.
-type consent struct {
-	action Action
-	by     time.Duration // the consent holds if Backward.By is at most this
 }
 
 // maxAsks is how often a policy is asked before a call waits or fails. Once is enough unless the

@@ -1,6 +1,12 @@
 package snowflake
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Every error of this package matches one of these with [errors.Is], or is the error of
 // the caller's context.
@@ -48,3 +54,66 @@ var (
 	// or less than an old ID.
 	ErrOverlap = errors.New("snowflake: layouts overlap")
 )
+
+var errNotMade = fmt.Errorf("%w: this Generator was not made by New or NewLeased", ErrInvalidOptions)
+
+// unbumped is the error of a call whose clock went back, if the lease could not record the change
+// of the clock sequence.
+func unbumped(ctx context.Context, b Backward, err error) error {
+	if ctx.Err() != nil {
+		return ended(ctx, err)
+	}
+	if errors.Is(err, ErrClockBackward) {
+		return err
+	}
+	return fmt.Errorf("%w; the clock sequence could not be changed: %w", &ClockBackwardError{b}, err)
+}
+
+// ended returns err, wrapped so that it also matches ctx's error.
+func ended(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}
+
+// LeaseExpiredError is the error of a call that cannot stamp another ID under its lease. It matches
+// [ErrLeaseExpired] and whatever Cause matches.
+type LeaseExpiredError struct {
+	Worker int // which may no longer be stamped
+	// NotAfter is the end of the lease's window or, after a release, of the last tick stamped. No
+	// ID is stamped at or past it.
+	NotAfter time.Time
+	Time     time.Time // the timestamp that the next ID would have had
+	// Cause is the lease's error, which says why the window was not extended. It may be nil.
+	Cause   error
+	stopped bool // no further ID may be issued, for good
+	unused  bool // stopped, and no ID was stamped
+}
+
+func (e *LeaseExpiredError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: ", ErrLeaseExpired)
+	if e.Cause != nil {
+		fmt.Fprintf(&b, "%s; ", strings.TrimPrefix(e.Cause.Error(), "lease: "))
+	}
+	fmt.Fprintf(&b, "worker %d ", e.Worker)
+	switch {
+	case e.unused:
+		b.WriteString("stamped no ID")
+	case e.stopped, e.Time.Before(e.NotAfter):
+		// Time is before NotAfter if both are in the tick of the last ID.
+		fmt.Fprintf(&b, "stamped its last ID before %s", formatTime(e.NotAfter))
+	case e.NotAfter.Truncate(time.Millisecond).Equal(e.Time.Truncate(time.Millisecond)):
+		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s", formatTime(e.NotAfter), formatTime(e.Time))
+	default:
+		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s",
+			formatTime(e.NotAfter.Truncate(time.Millisecond)), formatTime(e.Time.Truncate(time.Millisecond)))
+	}
+	return b.String()
+}
+
+// Unwrap returns Cause.
+func (e *LeaseExpiredError) Unwrap() error { return e.Cause }
+
+func (e *LeaseExpiredError) Is(target error) bool { return target == ErrLeaseExpired }

@@ -99,11 +99,11 @@ const (
 	claims              // it has claimed IDs
 )
 
-// moveKind is what happens in a state.
-type moveKind uint8
+// eventKind is what happens in a state.
+type eventKind uint8
 
 const (
-	begins moveKind = iota
+	begins eventKind = iota
 	wakes
 	givesUp
 	looks
@@ -117,15 +117,15 @@ const (
 	leaseAsks
 )
 
-var moveTexts = [...]string{
+var eventTexts = [...]string{
 	"call %d begins", "call %d wakes", "call %d gives up", "call %d begins, and sees the word", "call %d takes its next step without the lock", "half a tick passes",
 	"the lease changes", "the machine is cloned", "the lease stops the generator", "the lease lets the generator look",
 	"the lease takes a part back", "the lease asks for the floor",
 }
 
-// move is what happens in a state, with all that the explorer chose.
-type move struct {
-	kind   moveKind
+// event is what happens in a state, with all that the explorer chose.
+type event struct {
+	kind   eventKind
 	call   int8
 	at     int8 // which reading
 	n      int8
@@ -139,7 +139,7 @@ type move struct {
 // edge is a move, and what comes of it.
 type edge struct {
 	effect
-	move
+	event
 }
 
 type effect struct {
@@ -253,7 +253,7 @@ func (x *explorer) newLease() Lease {
 }
 
 func (l exhaustLease) Grant() Grant {
-	l.x.checkSealed(l.x.world, move{})
+	l.x.checkSealed(l.x.world, event{})
 	d, at := &l.x.world.deal, func(tick int64) time.Time { return l.x.layout.time(instant{tick: tick}) }
 	return Grant{Worker: d.worker, ClockSeq: d.seq, From: at(d.from), To: at(d.to)}
 }
@@ -376,7 +376,7 @@ func (x *explorer) key(w *world) string {
 		add(int64(max(time.Duration(g.until.Load())-x.mono, -1)))
 	}
 	if s := q.slots; s != nil {
-		add(s.held, int64(s.served), int64(len(s.back)))
+		add(s.total, int64(s.served), int64(len(s.back)))
 		for _, r := range s.back {
 			add(int64(r.first), r.n, int64(q.era-r.era))
 		}
@@ -404,11 +404,11 @@ func (x *explorer) key(w *world) string {
 			continue
 		}
 		if g.window != nil {
-			add(flag(f.extended != nil), flag(f.extended == g.window.grant))
+			add(flag(f.progress.extended != nil), flag(f.progress.extended == g.window.grant))
 		}
 		add(int64(f.stage), int64(f.sight.word), int64(f.sight.born), int64(f.unlocked.read))
 		add(f.n, int64(f.slot.first), f.slot.n, flag(f.slot.n > 0 && f.slot.era != q.era),
-			flag(f.watch.began), int64(f.agreed.action), int64(f.agreed.by), int64(f.asks))
+			flag(f.watch.started), int64(f.progress.agreed), int64(f.progress.by), int64(f.progress.asks))
 	}
 	return string(b)
 }
@@ -424,9 +424,9 @@ func (x *explorer) explore() {
 
 // add notes a state w to which a move leads from here, the state was.
 func (x *explorer) add(was, w *world, e edge) {
-	x.checkOnce(w, e.move)
+	x.checkOnce(w, e.event)
 	if issued := int64(w.g.Stats().Issued-was.g.Stats().Issued) - w.claimed() + was.claimed(); issued != int64(e.got) {
-		x.fail(e.move, "Stats counts %d IDs as issued, and %d are returned", issued, e.got)
+		x.fail(e.event, "Stats counts %d IDs as issued, and %d are returned", issued, e.got)
 	}
 	key := x.key(w)
 	to, ok := x.found[key]
@@ -456,7 +456,7 @@ func (x *explorer) add(was, w *world, e edge) {
 
 // checkOnce checks that IDs that calls have taken, or that were put back, are there once. A call
 // with IDs of an earlier era takes others before it returns.
-func (x *explorer) checkOnce(w *world, m move) {
+func (x *explorer) checkOnce(w *world, m event) {
 	var runs []run
 	if s := w.g.seq.slots; s != nil {
 		runs = append(runs, s.back...)
@@ -479,9 +479,9 @@ func (x *explorer) checkOnce(w *world, m move) {
 }
 
 // fail reports that a move in the state that is explored breaks a promise.
-func (x *explorer) fail(m move, format string, args ...any) {
+func (x *explorer) fail(m event, format string, args ...any) {
 	x.t.Helper()
-	require.FailNow(x.t, fmt.Sprintf(format, args...), x.story(append(x.way(x.here), edge{move: m})))
+	require.FailNow(x.t, fmt.Sprintf(format, args...), x.story(append(x.way(x.here), edge{event: m})))
 }
 
 // way returns the first way to a state.
@@ -497,7 +497,7 @@ func (x *explorer) way(to int32) (way []edge) {
 func (x *explorer) story(way []edge) string {
 	var b strings.Builder
 	for _, e := range way {
-		b.WriteString("\n" + strings.ReplaceAll(moveTexts[e.kind], "%d", fmt.Sprint(e.call)))
+		b.WriteString("\n" + strings.ReplaceAll(eventTexts[e.kind], "%d", fmt.Sprint(e.call)))
 		if e.kind <= givesUp || e.kind == leaseAsks {
 			fmt.Fprintf(&b, ", and the clock reads %v after the epoch", x.readings[e.at])
 		}
@@ -531,22 +531,22 @@ func (x *explorer) moves(w *world) {
 			if !w.calls[i].open || w.calls[i].stage != locks {
 				continue
 			}
-			x.step(w, move{kind: wakes, call: i, at: at})
+			x.step(w, event{kind: wakes, call: i, at: at})
 			if !x.inside(at) {
 				continue // the call ends as it does when it gives up before its tick
 			}
-			if w.calls[i].watch.began {
-				x.step(w, move{kind: wakes, call: i, at: at, slow: true})
+			if w.calls[i].watch.started {
+				x.step(w, event{kind: wakes, call: i, at: at, slow: true})
 			}
-			x.giveUp(w, move{kind: givesUp, call: i, at: at})
+			x.giveUp(w, event{kind: givesUp, call: i, at: at})
 		}
 		for k, n := range x.counts {
 			if free < 0 || !x.inside(at) && k > 0 {
 				break
 			}
-			x.step(w, move{kind: begins, call: free, at: at, n: int8(n)})
+			x.step(w, event{kind: begins, call: free, at: at, n: int8(n)})
 			if x.lease == cloneable && !x.builtin && !w.deal.cloned() && w.deal.generation == 0 {
-				x.step(w, move{kind: begins, call: free, at: at, n: int8(n), clones: true})
+				x.step(w, event{kind: begins, call: free, at: at, n: int8(n), clones: true})
 			}
 		}
 	}
@@ -560,28 +560,28 @@ func (x *explorer) moves(w *world) {
 
 // leaseMoves makes the moves of the lease by itself.
 func (x *explorer) leaseMoves(w *world) {
-	do := func(m move, f func(c *world, e *edge)) {
+	do := func(m event, f func(c *world, e *edge)) {
 		c, e := w.clone(), edge{effect{by: -1}, m}
 		x.read(c, m.at)
 		f(c, &e)
 		x.add(w, c, e)
 	}
 	for _, d := range x.changes(w.deal) {
-		do(move{kind: leaseChanges, deal: &d}, func(c *world, _ *edge) { c.deal = d })
+		do(event{kind: leaseChanges, deal: &d}, func(c *world, _ *edge) { c.deal = d })
 	}
 	if x.lease == cloneable && w.deal.generation == 0 {
-		do(move{kind: clone}, func(c *world, _ *edge) { c.deal.generation = 1 })
+		do(event{kind: clone}, func(c *world, _ *edge) { c.deal.generation = 1 })
 	}
-	do(move{kind: leaseLooks, at: 1}, func(c *world, _ *edge) { c.g.lookNow() })
+	do(event{kind: leaseLooks, at: 1}, func(c *world, _ *edge) { c.g.lookNow() })
 	if w.claimed() > 0 && !w.deal.cloned() {
 		return // what a call has claimed counts as returned before
 	}
-	do(move{kind: leaseStops, at: 1}, func(c *world, e *edge) {
+	do(event{kind: leaseStops, at: 1}, func(c *world, e *edge) {
 		end := c.g.stop(errAway)
 		e.keep, e.end = x.set(ids{}), x.tickAt(end)
 	})
 	if w.deal.to > w.deal.from {
-		do(move{kind: leaseTakes, at: 1}, func(c *world, e *edge) {
+		do(event{kind: leaseTakes, at: 1}, func(c *world, e *edge) {
 			lost := x.granted(c.deal)
 			if c.deal.to--; c.deal.cloned() {
 				c.deal.to = c.deal.from
@@ -596,7 +596,7 @@ func (x *explorer) leaseMoves(w *world) {
 	}
 	for at := range int8(len(x.readings)) {
 		if w.g.seq.past == nil && x.inside(at) {
-			m := move{kind: leaseAsks, at: at}
+			m := event{kind: leaseAsks, at: at}
 			do(m, func(c *world, e *edge) {
 				floor := c.g.floor()
 				if floor.Before(x.layout.Epoch.Time()) || floor.After(x.layout.Expires()) {
@@ -640,85 +640,85 @@ func (x *explorer) ordered() bool {
 }
 
 // ready returns a copy of w in which the call can take its step.
-func (x *explorer) ready(w *world, m move) (c *world, f *flight) {
+func (x *explorer) ready(w *world, m event) (c *world, f *flight) {
 	c = w.clone()
 	f = &c.calls[m.call]
 	if !f.open {
 		*f = flight{open: true, call: call{n: int64(m.n)}}
 	}
 	x.read(c, m.at)
-	f.asks = max(f.asks, maxAsks-1) // one more question is enough to see what questions do
-	if f.watch.began {
-		f.watch = watch{began: true, since: x.mono, slow: m.slow, still: m.slow}
-		f.patience = patience{}
+	f.progress.asks = max(f.progress.asks, maxAsks-1) // one more question is enough to see what questions do
+	if f.watch.started {
+		f.watch = watch{started: true, since: x.mono, slow: m.slow, stalled: m.slow}
+		f.progress.since, f.progress.first = 0, 0
 	}
-	f.extends = 0 // another test checks how often a call may ask the lease
+	f.progress.extends = 0 // another test checks how often a call may ask the lease
 	return c, f
 }
 
 // step makes a call take its next step, with each outcome that the step can have.
-func (x *explorer) step(w *world, m move) {
+func (x *explorer) step(w *world, m event) {
 	c, f := x.ready(w, m)
 	x.clones = m.clones
 	c.g.lock()
 	x.checkSealed(c, m)
-	todo, err := c.g.advanceLocked(&f.call)
+	next, err := c.g.advanceLocked(&f.call)
 	x.checkSealed(c, m)
 	c.g.unlock()
 	x.clones = false
 	switch {
-	case err != nil || todo.ids.n > 0:
-		x.finish(w, c, m, todo.ids, err)
-	case todo.ask != nil:
+	case err != nil || next.kind == returns:
+		x.finish(w, c, m, next.ids, err)
+	case next.kind == asks:
 		x.outcomes["asks"]++
 		for _, x.action = range x.actions {
 			m.asked, m.action, m.deal = true, x.action, nil
 			deals := []deal{{}}
-			if x.action == ActionBump && x.lease != noLease && todo.ask.CanBump {
+			if x.action == ActionBump && x.lease != noLease && next.back.CanBump {
 				deals = x.bumped(c.deal, x.tick(x.readings[m.at]))
 			}
 			for _, d := range deals {
 				if x.deals = &d; x.lease != noLease {
 					m.deal = &d
 				}
-				x.proceed(w, c.clone(), m, todo)
+				x.proceed(w, c.clone(), m, next)
 			}
 		}
-	case todo.extend != nil:
+	case next.kind == extends:
 		x.outcomes["extends"]++
 		x.deals = nil
-		x.proceed(w, c.clone(), m, todo)
+		x.proceed(w, c.clone(), m, next)
 		for _, d := range append(x.changes(c.deal), c.deal) {
 			x.deals, m.deal = &d, &d
-			x.proceed(w, c.clone(), m, todo)
+			x.proceed(w, c.clone(), m, next)
 		}
 	default:
 		x.outcomes["waits"]++
-		x.proceed(w, c, m, todo)
+		x.proceed(w, c, m, next)
 	}
 }
 
 // proceed does what a step of a call has decided, and leaves out the sleep.
-func (x *explorer) proceed(w, c *world, m move, t todo) {
+func (x *explorer) proceed(w, c *world, m event, next move) {
 	f := &c.calls[m.call]
 	x.world = c
-	if t.sleep > 0 {
-		f.asks = 0
-	} else if err := c.g.do(context.Background(), &f.call, t); err != nil {
+	if next.kind == sleeps {
+		f.progress.asks = 0
+	} else if err := c.g.do(context.Background(), &f.call, next); err != nil {
 		x.finish(w, c, m, run{}, err)
 		return
 	}
-	f.patience = patience{}
-	if f.watch.began {
-		f.watch = watch{began: true}
+	f.progress.since, f.progress.first = 0, 0
+	if f.watch.started {
+		f.watch = watch{started: true}
 	}
 	x.add(w, c, edge{effect{by: m.call, begins: m.kind == begins}, m})
 }
 
 // giveUp ends a call whose context is done.
-func (x *explorer) giveUp(w *world, m move) {
+func (x *explorer) giveUp(w *world, m event) {
 	c, f := x.ready(w, m)
-	x.finish(w, c, m, c.g.begun(&f.call), context.Canceled)
+	x.finish(w, c, m, c.g.slotInTime(&f.call), context.Canceled)
 }
 
 // claimed returns how many IDs calls have claimed without the lock, and not yet returned.
@@ -733,7 +733,7 @@ func (w *world) claimed() (n int64) {
 }
 
 // checkSealed checks that no call gets IDs without the lock while another call holds it.
-func (x *explorer) checkSealed(w *world, m move) {
+func (x *explorer) checkSealed(w *world, m event) {
 	for i := range w.calls {
 		if f := &w.calls[i]; f.stage == reads && w.g.claim(f.sight, sealed) {
 			x.fail(m, "call %d takes ID %d while the lock is held", i, f.sight.id())
@@ -750,24 +750,24 @@ func (x *explorer) unlockedMoves(w *world, free int8) {
 		c := w.clone()
 		if s := c.g.sight(); s.word != sealed {
 			c.calls[free] = flight{open: true, call: call{n: n}, unlocked: unlocked{stage: sees, sight: s}}
-			x.add(w, c, edge{effect{by: free, begins: true}, move{kind: looks, call: free, n: int8(n)}})
+			x.add(w, c, edge{effect{by: free, begins: true}, event{kind: looks, call: free, n: int8(n)}})
 		}
 	}
 	for i := range int8(len(w.calls)) {
 		if w.calls[i].stage != locks {
-			x.goOn(w, move{kind: goesOn, call: i})
+			x.goOn(w, event{kind: goesOn, call: i})
 		}
 	}
 	if time.Duration(w.g.until.Load()) > x.mono {
 		c := w.clone()
 		c.g.until.Add(-int64(x.layout.Unit / 2))
-		x.add(w, c, edge{effect{by: -1}, move{kind: timePasses}})
+		x.add(w, c, edge{effect{by: -1}, event{kind: timePasses}})
 	}
 }
 
 // goOn makes a call without the lock take its next step. If the step fails, the call goes the way
 // of obtain.
-func (x *explorer) goOn(w *world, m move) {
+func (x *explorer) goOn(w *world, m event) {
 	c := w.clone()
 	x.world = c
 	x.generation.Store(c.deal.generation)
@@ -802,7 +802,7 @@ func (x *explorer) goOn(w *world, m move) {
 }
 
 // finish ends a call, which returns r or err.
-func (x *explorer) finish(w, c *world, m move, r run, err error) {
+func (x *explorer) finish(w, c *world, m event, r run, err error) {
 	f := &c.calls[m.call]
 	if m.kind <= wakes && r.n > 0 {
 		x.checkTime(m, w.calls[m.call].slot.n > 0, c, r)
@@ -821,7 +821,7 @@ func (x *explorer) finish(w, c *world, m move, r run, err error) {
 
 // checkTime compares the time of IDs that are returned with the clock. If the call has waited for
 // their tick, they may be older.
-func (x *explorer) checkTime(m move, waited bool, c *world, r run) {
+func (x *explorer) checkTime(m event, waited bool, c *world, r run) {
 	now, limit := x.tick(x.readings[m.at]), x.tick(x.readings[m.at]+x.opts.BorrowAhead)
 	if x.builtin {
 		now = x.tick(x.readings[m.at] - maxLag)
@@ -834,7 +834,7 @@ func (x *explorer) checkTime(m move, waited bool, c *world, r run) {
 }
 
 // count counts an error.
-func (x *explorer) count(m move, err error) {
+func (x *explorer) count(m event, err error) {
 	for name, want := range map[string]error{
 		"clock backward": ErrClockBackward, "time exhausted": ErrTimeExhausted, "before epoch": ErrBeforeEpoch,
 		"canceled": context.Canceled, "lease expired": ErrLeaseExpired,

@@ -3,8 +3,6 @@ package snowflake
 import (
 	"context"
 	"fmt"
-	"math"
-	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
@@ -162,55 +160,15 @@ func (g *Generator) look() error {
 	return nil
 }
 
-// cloned reports whether the machine was cloned since the lease asked for the worker ID.
-func (g *Generator) cloned() bool {
-	return g.machine != nil && g.machine.Load() != g.born.Load()
-}
-
-// unlessCloned returns r. If the machine was cloned since the lease asked for the worker ID, it
-// returns no IDs and ends the window, because another copy may issue the same IDs. It stands
-// between the choice of IDs and their return: a snapshot that was taken before the choice, or
-// during it, is noticed in each copy. g.mu must be held.
-func (g *Generator) unlessCloned(r run) run {
-	if !g.cloned() {
-		return r
-	}
-	g.until.Store(never)
-	g.window.hi = math.MinInt64
-	g.seq.taken -= uint64(r.n)
-	return run{}
-}
-
-// drop ends the window if the machine was cloned, and takes n IDs that a call has claimed, and does
-// not return, from those that Stats counts as issued. It returns false.
-func (g *Generator) drop(n int64) bool {
-	g.lock()
-	defer g.unlock()
-	g.unlessCloned(run{})
-	g.seq.taken -= uint64(n)
-	return false
-}
-
-// generation returns the machine's generation, which changes if the machine is cloned. If the
-// machine does not report clones, it returns 0.
-func (g *Generator) generation() uint64 {
-	if g.machine == nil {
-		return 0
-	}
-	return g.machine.Load()
-}
-
-// disown subtracts n IDs from those that Stats counts as issued.
-func (g *Generator) disown(n int) {
-	g.lock()
-	defer g.unlock()
-	g.seq.taken -= uint64(n)
+// lockFromLease is lock for the functions that the lease calls.
+func (g *Generator) lockFromLease() {
+	lock(&g.mu)
+	g.seal()
 }
 
 // lookNow is contract.Binding.Look.
 func (g *Generator) lookNow() {
-	lock(&g.mu)
-	g.seal()
+	g.lockFromLease()
 	defer g.unlock()
 	_ = g.look() // an error leaves the window as it is: the grant names the same fields
 	g.seq.newEra()
@@ -218,8 +176,7 @@ func (g *Generator) lookNow() {
 
 // floor is contract.Binding.Floor.
 func (g *Generator) floor() time.Time {
-	lock(&g.mu)
-	g.seal()
+	g.lockFromLease()
 	defer g.unlock()
 	if g.seq.past != nil {
 		return time.Time{} // it may go back
@@ -245,32 +202,26 @@ func (g *Generator) ready() error {
 	return err
 }
 
-// refusal returns the error of a call that began now, without taking an ID. If that is up to the
+// refusal returns the error of a call made now, without taking an ID. If that is up to the
 // policy, refusal returns what the policy would be told.
 func (g *Generator) refusal() (*Backward, error) {
-	lock(&g.mu)
-	g.seal()
+	g.lockFromLease()
 	defer g.unlock()
 	now, err := g.refresh()
 	if err != nil {
 		return nil, err
 	}
-	c := &call{n: 1}
-	v, err := g.see(c, now)
+	v, err := g.find(&call{n: 1, now: now})
 	if err != nil {
 		return nil, err
 	}
-	switch v.decide(ActionFail) {
-	case stepAsk:
-		b := g.tell(c, &v)
-		return &b, nil
-	case stepExtend:
+	switch next := v.decide(); {
+	case next == asks:
+		return v.back, nil
+	case next == extends, g.cloned():
 		return nil, g.expired(v.tick)
-	case stepExhaust:
+	case next == exhausts:
 		return nil, g.seq.layout.exhausted(g.seq.layout.Expires())
-	}
-	if g.cloned() {
-		return nil, g.expired(v.tick)
 	}
 	return nil, nil
 }
@@ -324,44 +275,3 @@ func (g *Generator) expired(tick int64) *LeaseExpiredError {
 		unused:   w.ended && w.end.Equal(l.time(instant{})),
 	}
 }
-
-// LeaseExpiredError is the error of a call that cannot stamp another ID under its lease. It matches
-// [ErrLeaseExpired] and whatever Cause matches.
-type LeaseExpiredError struct {
-	Worker int // which may no longer be stamped
-	// NotAfter is the end of the lease's window or, after a release, of the last tick stamped. No
-	// ID is stamped at or past it.
-	NotAfter time.Time
-	Time     time.Time // the timestamp that the next ID would have had
-	// Cause is the lease's error, which says why the window was not extended. It may be nil.
-	Cause   error
-	stopped bool // no further ID may be issued, for good
-	unused  bool // stopped, and no ID was stamped
-}
-
-func (e *LeaseExpiredError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v: ", ErrLeaseExpired)
-	if e.Cause != nil {
-		fmt.Fprintf(&b, "%s; ", strings.TrimPrefix(e.Cause.Error(), "lease: "))
-	}
-	fmt.Fprintf(&b, "worker %d ", e.Worker)
-	switch {
-	case e.unused:
-		b.WriteString("stamped no ID")
-	case e.stopped, e.Time.Before(e.NotAfter):
-		// Time is before NotAfter if both are in the tick of the last ID.
-		fmt.Fprintf(&b, "stamped its last ID before %s", formatTime(e.NotAfter))
-	case e.NotAfter.Truncate(time.Millisecond).Equal(e.Time.Truncate(time.Millisecond)):
-		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s", formatTime(e.NotAfter), formatTime(e.Time))
-	default:
-		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s",
-			formatTime(e.NotAfter.Truncate(time.Millisecond)), formatTime(e.Time.Truncate(time.Millisecond)))
-	}
-	return b.String()
-}
-
-// Unwrap returns Cause.
-func (e *LeaseExpiredError) Unwrap() error { return e.Cause }
-
-func (e *LeaseExpiredError) Is(target error) bool { return target == ErrLeaseExpired }

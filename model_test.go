@@ -540,7 +540,7 @@ func (h *history) begin() bool {
 	if h.max >= 0 {
 		h.opts.After = h.max
 	}
-	h.asked, h.calls, h.above = nil, nil, h.opts.After
+	h.asked, h.calls = nil, nil
 	opts := h.opts
 	if asked := opts.OnBackward; asked != nil {
 		opts.OnBackward = BackwardFunc(func(b Backward) Action {
@@ -571,6 +571,7 @@ func (h *history) begin() bool {
 		return false
 	}
 	require.NoErrorf(h.t, err, "%+v", h.opts)
+	h.above = opts.After
 	read := func(at time.Time) time.Time { return h.clock.at(at) }
 	if h.builtin != nil {
 		h.builtin.anchor, h.builtin.ahead = time.Now(), 0
@@ -846,7 +847,7 @@ func (h *history) end() {
 		h.outcomes["bumps and rewinds after After"]++
 	}
 	if w := h.g.seq.slots; w != nil {
-		require.Zero(h.t, w.held, "IDs are held for nobody")
+		require.Zero(h.t, w.total, "IDs are held for nobody")
 	}
 	total := 0
 	for _, c := range h.calls {

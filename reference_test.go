@@ -585,7 +585,6 @@ func (r *reference) step(c *refCall) {
 			return
 		}
 		if earlier := r.firstRoom(tick); action == ActionRewind && b.CanRewind && (earlier <= limit || !c.slow) {
-			r.putBack(c)
 			r.rewinding = true
 			r.goOn(c, earlier, limit, false, false, reading)
 			r.rewinding = false
@@ -630,7 +629,7 @@ func (r *reference) step(c *refCall) {
 // goOn returns IDs of target to c, or makes c wait for them.
 func (r *reference) goOn(c *refCall, target, limit int64, back, late bool, reading time.Time) {
 	switch {
-	case len(c.slot.ids) > 0:
+	case len(c.slot.ids) > 0 && !r.rewinding:
 		wait, sleep := r.untilTurn(c, target, reading)
 		r.wait(c, target, limit, back, late, wait, sleep, reading)
 	case r.room(target) == 0 && !back:
@@ -668,8 +667,9 @@ func (r *reference) untilTurn(c *refCall, target int64, reading time.Time) (wait
 	return wait, min(wait, sleep)
 }
 
-// enter takes IDs of target for c.
+// enter takes IDs of target for c, in place of those for whose tick it waits.
 func (r *reference) enter(c *refCall, target, limit int64, back, late bool, reading time.Time) refRun {
+	r.putBack(c)
 	if !back {
 		if r.rewinding && target != r.head {
 			r.newEra()
@@ -703,7 +703,7 @@ func (r *reference) wait(c *refCall, target, limit int64, back, late bool, wait,
 	if r.outlasts(c, wait) {
 		return
 	}
-	if len(c.slot.ids) == 0 {
+	if len(c.slot.ids) == 0 || r.rewinding {
 		c.slot = r.enter(c, target, limit, back, late, reading)
 	}
 	r.sleep(c, sleep, sleep < wait, reading)

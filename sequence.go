@@ -3,7 +3,6 @@ package snowflake
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // sequence says which IDs are next. IDs are taken in order, also from ticks that have not begun: a
@@ -48,14 +47,13 @@ const (
 	leftover                  // IDs that another call put back
 	rewound                   // an earlier tick
 	bumped                    // another clock sequence
+	slot                      // IDs that the call has, and for whose tick it waits
 )
 
 // slots is what a sequence knows about the calls that wait for their tick.
 type slots struct {
-	held   int64           // how many IDs waiting calls have
-	ticks  map[int64]int64 // how many of them each tick has, without those of an earlier era
-	waits  uint64          // as in Stats
-	waited time.Duration   // as in Stats
+	total int64           // how many IDs waiting calls have
+	ticks map[int64]int64 // how many of them each tick has, without those of an earlier era
 	// IDs that were put back, the greatest run first; all are greater than served
 	back   []run
 	served ID // IDs up to this one may have been returned
@@ -69,7 +67,8 @@ func newSequence(l Layout, datacenter, worker int) sequence {
 // before earliest, which is before now if calls that waited for a tick may have woken late. If no
 // tick has IDs left, the place is the layout's last tick.
 func (s *sequence) next(now, earliest int64) place {
-	if b := s.slots.lowest(earliest); b.n > 0 {
+	if k := s.slots.lowest(earliest); k >= 0 {
+		b := s.slots.back[k]
 		return place{tick: b.tick, left: b.n, kind: leftover}
 	}
 	if now <= s.tick || s.late && earliest <= s.tick {
@@ -104,18 +103,17 @@ func (s *sequence) leftIn(tick int64) int64 {
 	return s.layout.sequences()
 }
 
-// lowest returns the lowest IDs that were put back and are in earliest or a later tick. If there
-// are no such IDs, it returns the zero run.
-func (w *slots) lowest(earliest int64) run {
+// lowest returns the index of the lowest IDs that were put back and are in tick or a later tick, or
+// -1.
+func (w *slots) lowest(tick int64) int {
 	if w == nil {
-		return run{}
+		return -1
 	}
-	for _, r := range slices.Backward(w.back) {
-		if r.tick >= earliest {
-			return r
-		}
+	k := len(w.back) - 1
+	for k >= 0 && w.back[k].tick < tick {
+		k--
 	}
-	return run{}
+	return k
 }
 
 // enters reports whether the sequence begins another tick or clock sequence when IDs are taken from
@@ -156,38 +154,11 @@ func (s *sequence) draw(n int64) run {
 // stride returns the difference between neighbouring IDs of a tick.
 func (s *sequence) stride() ID { return 1 << s.layout.sequenceShift() }
 
-// leftFrom returns how many IDs a tick has from the ID of word w on.
-func (s *sequence) leftFrom(w uint64) int64 {
-	return int64(s.mask&^w>>s.layout.sequenceShift()) + 1
-}
-
-// after returns the word that follows w: sealed if w has the last ID of its tick.
-func (s *sequence) after(w uint64) uint64 {
-	if s.mask&^w == 0 {
-		return sealed
-	}
-	return w + s.mask&-s.mask
-}
-
-// following returns how many of n IDs a tick has from word w on, and the word that follows them.
-func (s *sequence) following(w uint64, n int64) (int64, uint64) {
-	if n == 1 {
-		return 1, s.after(w)
-	}
-	if left := s.leftFrom(w); n >= left {
-		return left, sealed
-	}
-	return n, w + uint64(n)*uint64(s.stride())
-}
-
 // takeBack takes up to n of the lowest IDs of tick that were put back. IDs of earlier ticks stay:
 // if this call returns no ID after all, and the clock goes back, another call may get them.
 func (s *sequence) takeBack(tick, n int64) run {
 	w := s.slots
-	k := len(w.back) - 1
-	for w.back[k].tick < tick {
-		k--
-	}
+	k := w.lowest(tick)
 	lowest := &w.back[k]
 	r := *lowest
 	r.n = min(n, r.n)
@@ -208,9 +179,9 @@ func (s *sequence) waiting() *slots {
 	return s.slots
 }
 
-// hold notes that a call waits with n IDs of tick or, if n is negative, no longer waits.
-func (w *slots) hold(tick, n int64) {
-	w.held += n
+// count notes that a call waits with n IDs of tick or, if n is negative, no longer waits.
+func (w *slots) count(tick, n int64) {
+	w.total += n
 	if w.ticks[tick] += n; w.ticks[tick] == 0 {
 		delete(w.ticks, tick)
 	}
@@ -243,8 +214,8 @@ func (s *sequence) closeBefore(earliest int64) int64 {
 		for k := len(w.back); k > 0 && w.back[k-1].tick < earliest; k-- {
 			w.back = w.back[:k-1]
 		}
-		if b := w.lowest(earliest); b.n > 0 {
-			first = min(first, b.tick)
+		if k := w.lowest(earliest); k >= 0 {
+			first = min(first, w.back[k].tick)
 		}
 		for tick := range w.ticks {
 			first = min(first, tick)
@@ -259,10 +230,10 @@ func (s *sequence) putBack(r run) {
 	w := s.slots
 	s.taken -= uint64(r.n)
 	if r.era != s.era {
-		w.held -= r.n
+		w.total -= r.n
 		return
 	}
-	w.hold(r.tick, -r.n)
+	w.count(r.tick, -r.n)
 	if r.first <= w.served {
 		return
 	}
@@ -270,22 +241,14 @@ func (s *sequence) putBack(r run) {
 	w.back = slices.Insert(w.back, i, r)
 }
 
-// serve notes that a call returns r, for whose tick it has waited.
-func (s *sequence) serve(r run) {
-	s.slots.hold(r.tick, -r.n)
-	s.close(r.first + ID(r.n-1)*s.stride())
-	s.reached = max(s.reached, r.tick)
-}
-
-// returned notes that a call returns r, which it has just taken from p.
-func (s *sequence) returned(p place, r run) {
-	if p.kind == leftover {
-		s.slots.hold(r.tick, r.n)
-		s.serve(r)
-		return
+// returned notes that a call returns r, which is from a place of this kind.
+func (s *sequence) returned(r run, kind placeKind) {
+	if kind == slot || kind == leftover {
+		s.reached = max(s.reached, r.tick)
+	} else {
+		s.reached = r.tick
 	}
-	s.close(s.nextID - 1) // all IDs of the tick are returned in order from now on
-	s.reached = r.tick
+	s.close(r.first + ID(r.n-1)*s.stride())
 }
 
 // close notes that IDs up to id may have been returned. Lower IDs that were put back are lost.
@@ -396,7 +359,7 @@ func (s *sequence) canRewind(tick, near int64) bool {
 func (s *sequence) issued() uint64 {
 	n := s.taken - uint64(s.left)
 	if s.slots != nil {
-		n -= uint64(s.slots.held)
+		n -= uint64(s.slots.total)
 	}
 	return n
 }

@@ -2,7 +2,6 @@ package snowflake
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -33,36 +32,12 @@ type generator struct {
 	wall wall       // the clock, if it is a built-in one
 	mu   sync.Mutex // guards all fields that change; the word, also by lock and unlock
 
-	counted *Stats  // what Stats returns, without Issued and the waits; nil before the first count
+	counted *Stats  // what Stats returns, without Issued; nil before the first count
 	window  *window // nil without a lease
 
 	borrow time.Duration
 	clock  Clock // nil if it is wall
 	policy BackwardPolicy
-}
-
-// Stats counts what a Generator has done since it was made.
-type Stats struct {
-	Issued   uint64        // IDs issued
-	Waits    uint64        // times that a call waited, for the next tick or for the clock
-	Waited   time.Duration // the sum of these waits: ten calls that wait one second add ten
-	Backward uint64        // times that the policy was asked
-	Bumps    uint64        // changes of the clock sequence
-	Rewinds  uint64        // steps back to an earlier tick
-	Borrowed uint64        // ticks entered ahead of the clock
-	Refused  Refused       // calls that returned an error
-}
-
-// Refused counts calls that returned an error. Each call is counted once, in the first field whose
-// error it matches.
-type Refused struct {
-	ClockBackward uint64 // ErrClockBackward
-	LeaseExpired  uint64 // ErrLeaseExpired
-	TimeExhausted uint64 // ErrTimeExhausted
-	BeforeEpoch   uint64 // ErrBeforeEpoch
-	Deadline      uint64 // context.DeadlineExceeded: no ID was free before the caller's deadline
-	Canceled      uint64 // context.Canceled
-	Other         uint64 // another error, such as a lease's
 }
 
 // New returns the Generator of this process for a worker ID. As long as it is in use, no other
@@ -130,7 +105,7 @@ func newGenerator(worker int, lease Lease, o *Options) (*Generator, error) {
 	g.until.Store(never)
 	g.seq.random = o.RandomStart
 	if b, ok := o.Clock.(*builtinClock); ok {
-		g.clock, g.wall = nil, b.begin(lease != nil)
+		g.clock, g.wall = nil, b.wallOf(lease != nil)
 	}
 	now, err := g.refresh()
 	if err != nil {
@@ -266,24 +241,6 @@ func (g *Generator) Worker() int {
 	return g.seq.layout.Decode(g.seq.fixed).Worker
 }
 
-// Stats returns what the generator has done so far.
-func (g *Generator) Stats() Stats {
-	if g == nil {
-		return Stats{}
-	}
-	g.lock()
-	defer g.unlock()
-	var s Stats
-	if g.counted != nil {
-		s = *g.counted
-	}
-	s.Issued = g.seq.issued()
-	if w := g.seq.slots; w != nil {
-		s.Waits, s.Waited = w.waits, w.waited
-	}
-	return s
-}
-
 // refresh reads the clock. g.mu must be held.
 func (g *Generator) refresh() (instant, error) {
 	if g.clock != nil {
@@ -298,47 +255,4 @@ func (g *Generator) earliest(now instant) int64 {
 		return g.seq.layout.plus(now, -maxLag)
 	}
 	return now.tick // a user's clock may leap, so no tick is kept open for late calls
-}
-
-// refuse counts err, which a call returns, unless it is nil. It returns err.
-func (g *Generator) refuse(err error) error {
-	if err == nil {
-		return nil
-	}
-	g.mu.Lock()
-	r := &g.counts().Refused
-	g.mu.Unlock()
-	n := r.field(err) // without the lock, because err may be a lease's, with methods of its own
-	g.mu.Lock()
-	*n++
-	g.mu.Unlock()
-	return err
-}
-
-// counts returns g.counted, and makes it if it is nil. g.mu must be held.
-func (g *Generator) counts() *Stats {
-	if g.counted == nil {
-		g.counted = new(Stats)
-	}
-	return g.counted
-}
-
-// field returns the field that counts err. An expired lease comes before a deadline, because a
-// deadline of its store may be the cause.
-func (r *Refused) field(err error) *uint64 {
-	switch {
-	case errors.Is(err, ErrClockBackward):
-		return &r.ClockBackward
-	case errors.Is(err, ErrLeaseExpired):
-		return &r.LeaseExpired
-	case errors.Is(err, ErrTimeExhausted):
-		return &r.TimeExhausted
-	case errors.Is(err, ErrBeforeEpoch):
-		return &r.BeforeEpoch
-	case errors.Is(err, context.DeadlineExceeded):
-		return &r.Deadline
-	case errors.Is(err, context.Canceled):
-		return &r.Canceled
-	}
-	return &r.Other
 }

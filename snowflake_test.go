@@ -459,14 +459,14 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 func (i *issuer) wakeLate(late time.Duration) time.Time {
 	i.spend(4, time.Now().UTC())
 	c := call{n: 1}
-	todo, err := i.advance(&c)
+	next, err := i.advance(&c)
 	require.NoError(i.t, err)
-	require.Equal(i.t, ms, todo.sleep)
-	time.Sleep(todo.sleep + late)
-	todo, err = i.advance(&c)
+	require.Equal(i.t, ms, next.sleep)
+	time.Sleep(next.sleep + late)
+	next, err = i.advance(&c)
 	require.NoError(i.t, err)
-	require.EqualValues(i.t, 1, todo.ids.n)
-	return i.keep(todo.ids.first).Time
+	require.EqualValues(i.t, 1, next.ids.n)
+	return i.keep(next.ids.first).Time
 }
 
 func TestTickThatCallersWaitedForIsLeftAfterMaxLag(t *testing.T) {

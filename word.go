@@ -58,6 +58,30 @@ func (g *Generator) unlock() {
 	g.mu.Unlock()
 }
 
+// leftFrom returns how many IDs a tick has from the ID of word w on.
+func (s *sequence) leftFrom(w uint64) int64 {
+	return int64(s.mask&^w>>s.layout.sequenceShift()) + 1
+}
+
+// after returns the word that follows w: sealed if w has the last ID of its tick.
+func (s *sequence) after(w uint64) uint64 {
+	if s.mask&^w == 0 {
+		return sealed
+	}
+	return w + s.mask&-s.mask
+}
+
+// following returns how many of n IDs a tick has from word w on, and the word that follows them.
+func (s *sequence) following(w uint64, n int64) (int64, uint64) {
+	if n == 1 {
+		return 1, s.after(w)
+	}
+	if left := s.leftFrom(w); n >= left {
+		return left, sealed
+	}
+	return n, w + uint64(n)*uint64(s.stride())
+}
+
 // sight is what a call saw before it takes an ID of the open tick.
 type sight struct {
 	word uint64
@@ -79,12 +103,6 @@ func (g *Generator) inTime() bool { return int64(g.wall.elapsed()) < g.until.Loa
 
 // claim takes the IDs from the word up to next, and reports whether the word was still the one seen.
 func (g *Generator) claim(s sight, next uint64) bool { return g.next.CompareAndSwap(s.word, next) }
-
-// confirm reports whether a call may return n IDs that it has claimed. It stands between the claim
-// and the return: see unlessCloned.
-func (g *Generator) confirm(s sight, n int64) bool {
-	return g.machine == nil || g.machine.Load() == s.born || g.drop(n)
-}
 
 // inTick returns up to n IDs of the open tick. It returns none if no tick is open, or if other calls
 // took IDs each time that it tried.

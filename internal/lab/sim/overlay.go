@@ -31,7 +31,7 @@ var replacedFiles embed.FS
 // probes tell the simulator what is stamped and granted.
 var probes = must(parseMutants("overlay.go", `
 name: probes
-+++ lease.go
++++ clone.go
  func (g *Generator) unlessCloned(r run) run {
 +	g.stamps(r)
 +++ lease/lease.go

@@ -1,0 +1,54 @@
+package snowflake
+
+import "math"
+
+// cloned reports whether the machine was cloned since the lease asked for the worker ID.
+func (g *Generator) cloned() bool {
+	return g.machine != nil && g.machine.Load() != g.born.Load()
+}
+
+// unlessCloned returns r. If the machine was cloned since the lease asked for the worker ID, it
+// returns no IDs and ends the window, because another copy may issue the same IDs. It stands
+// between the choice of IDs and their return: a snapshot that was taken before the choice, or
+// during it, is noticed in each copy. g.mu must be held.
+func (g *Generator) unlessCloned(r run) run {
+	if !g.cloned() {
+		return r
+	}
+	g.until.Store(never)
+	g.window.hi = math.MinInt64
+	g.seq.taken -= uint64(r.n)
+	return run{}
+}
+
+// confirm reports whether a call may return n IDs that it has claimed. It stands between the claim
+// and the return: see unlessCloned.
+func (g *Generator) confirm(s sight, n int64) bool {
+	return g.machine == nil || g.machine.Load() == s.born || g.drop(n)
+}
+
+// drop ends the window if the machine was cloned, and takes n IDs that a call has claimed, and does
+// not return, from those that Stats counts as issued. It returns false.
+func (g *Generator) drop(n int64) bool {
+	g.lock()
+	defer g.unlock()
+	g.unlessCloned(run{})
+	g.seq.taken -= uint64(n)
+	return false
+}
+
+// generation returns the machine's generation, which changes if the machine is cloned. If the
+// machine does not report clones, it returns 0.
+func (g *Generator) generation() uint64 {
+	if g.machine == nil {
+		return 0
+	}
+	return g.machine.Load()
+}
+
+// disown subtracts n IDs from those that Stats counts as issued.
+func (g *Generator) disown(n int) {
+	g.lock()
+	defer g.unlock()
+	g.seq.taken -= uint64(n)
+}
