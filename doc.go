@@ -134,8 +134,9 @@
 // time.UTC). Do not share a Generator between bubbles, or between a bubble and code outside it:
 // make it with Options.Clock set to SystemClock(). Without a Clock, all tests of a package that call
 // New with the same fields share the process's Generator, however often they run and also in
-// parallel. It is safe in bubbles, but the order of their times matters: to a bubble whose time is
-// before the last ID, the clock has gone back.
+// parallel. No ID repeats in bubbles, but the order of their times matters: to a bubble whose time is
+// before the last ID, the clock has gone back. If bubbles run in parallel, an ID may have the time
+// of another bubble.
 //
 // To see what a program does when its lease has expired, give NewLeased a Lease of your own whose
 // span has ended: see the example of [Lease].

@@ -133,7 +133,10 @@ func (g *Generator) look() error {
 	if err := q.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
 		return fmt.Errorf("the lease's grant: %w", err)
 	}
-	g.born.Store(born)
+	if g.born.Swap(born) != born {
+		// The machine was cloned, and each copy has the slots of the calls that wait.
+		defer q.newEra()
+	}
 	if w.grant == nil || *w.grant != grant {
 		w.grant, w.end, w.hi = &grant, grant.To, q.layout.ceil(grant.To)
 	}

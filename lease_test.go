@@ -406,6 +406,38 @@ func TestGeneratorReturnsNothingOfAWindowOnAClonedMachine(t *testing.T) {
 	}
 }
 
+// A lease on a machine that is cloned may take another worker ID at once. Each copy has the slots of
+// the calls that wait.
+func TestSlotFromBeforeACloneIsNotReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(noon))
+		l, generation := newClonedLease()
+		l.terms.Born = generation.Load
+		l.extend = func(context.Context, Grant, time.Time) error { return nil }
+		layout := DefaultLayout()
+		layout.Unit, layout.SequenceBits = time.Second, 1
+		g, err := NewLeased(l, &Options{Layout: layout})
+		require.NoError(t, err)
+		const calls = 4
+		ids := make(chan ID, calls)
+		for range 2 + calls { // the tick has two
+			go func() {
+				id, err := g.NextID()
+				assert.NoError(t, err)
+				ids <- id
+			}()
+			synctest.Wait()
+		}
+		<-ids
+		<-ids
+		generation.Store(1)
+		l.change(func(g *Grant) { g.Worker = 2 })
+		for range calls {
+			assert.Equal(t, 2, g.Decode(<-ids).Worker)
+		}
+	})
+}
+
 // lateLease calls then after each answer.
 type lateLease struct {
 	extending

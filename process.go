@@ -12,8 +12,8 @@ import (
 // same fields would repeat its IDs, even if the program has dropped it.
 var made = struct {
 	sync.Mutex
-	under map[numbering][]entry
-}{under: map[numbering][]entry{}}
+	under map[numbering]map[ID]map[ID]entry // by the bits that name a generator, and their value
+}{under: map[numbering]map[ID]map[ID]entry{}}
 
 // numbering is what two layouts have in common if they give one tick the same IDs.
 type numbering struct {
@@ -57,30 +57,46 @@ func ofProcess(worker int, o *Options) (*Generator, error) {
 // in the table has other options.
 func findOrKeep(e entry) (*Generator, error) {
 	l := e.opts.Layout
-	under := numbering{l.Epoch, l.Unit, l.timeShift()}
+	under, names, fixed := numbering{l.Epoch, l.Unit, l.timeShift()}, l.names(), e.fixed()
 	made.Lock()
 	defer made.Unlock()
-	for _, old := range made.under[under] {
-		if !old.meets(e) {
-			continue
-		}
+	old, found := made.under[under][names][fixed]
+	if !found {
+		old, found = meeting(made.under[under], names, fixed)
+	}
+	switch {
+	case found:
 		if d := old.differences(e); d != "" {
 			return nil, fmt.Errorf("%w: this process has a Generator for %v, whose %s: pass its options, or use another worker ID; "+
-				"if the IDs of the two never meet, set Options.Clock", ErrInUse, old, d)
+				"in a test or a simulation, whose IDs are stored nowhere, set Options.Clock", ErrInUse, old, d)
 		}
 		return old.g, nil
-	}
-	if e.g != nil {
-		made.under[under] = append(made.under[under], e)
+	case e.g != nil:
+		if made.under[under] == nil {
+			made.under[under] = map[ID]map[ID]entry{}
+		}
+		if made.under[under][names] == nil {
+			made.under[under][names] = map[ID]entry{}
+		}
+		made.under[under][names][fixed] = e
 	}
 	return e.g, nil
 }
 
-// meets reports whether an ID of e can be an ID of f, whose layout has the same numbering. The
-// widths of their fields may differ.
-func (e entry) meets(f entry) bool {
-	both := e.opts.Layout.names() & f.opts.Layout.names()
-	return (e.fixed()^f.fixed())&both == 0
+// meeting returns an entry whose IDs can be IDs of a generator that is named by other bits: the
+// widths of their fields differ.
+func meeting(all map[ID]map[ID]entry, names, fixed ID) (entry, bool) {
+	for others, group := range all {
+		if others == names {
+			continue
+		}
+		for value, old := range group {
+			if (value^fixed)&names&others == 0 {
+				return old, true
+			}
+		}
+	}
+	return entry{}, false
 }
 
 func (e entry) String() string {

@@ -155,7 +155,7 @@ func TestSecondGeneratorWithOtherOptionsIsRefused(t *testing.T) {
 		}
 		require.ErrorIs(t, err, ErrInUse)
 		require.ErrorContains(t, err, "this process has a Generator for worker 7, "+test.differs)
-		require.ErrorContains(t, err, "; if the IDs of the two never meet, set Options.Clock")
+		require.ErrorContains(t, err, "; in a test or a simulation, whose IDs are stored nowhere, set Options.Clock")
 		require.Nil(t, second)
 	}
 }

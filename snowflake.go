@@ -47,7 +47,9 @@ type generator struct {
 // it returns the same one, also if the program has dropped it. If Options.After is ahead, it moves
 // the Generator forward; calls that already wait may still return lower IDs. If another option
 // differs, the error matches [ErrInUse]. So it does if the Generator has another layout, and the
-// two divide the same bits, so that some of their IDs are equal. Policies are compared with ==. Two
+// two divide the same bits, so that some of their IDs are equal. A layout with another epoch, unit or
+// number of bits below the time is not compared: its IDs are another ID space, and may equal these.
+// So never take the time of the start for the epoch. Policies are compared with ==. Two
 // BackwardFuncs cannot be compared, and count as different: set OnBackward to a pointer to one.
 //
 // If Options.Clock is set, to SystemClock(), too, each call returns another Generator, as
