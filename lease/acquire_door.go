@@ -13,6 +13,9 @@ func (s *search) open() (door, error) {
 	var waits error // what the wait is for, once there is one
 	for told := (time.Time{}); ; {
 		shut, err := s.lookAtDoor()
+		if shut.door.Open {
+			s.known.seen.forget(doorKey)
+		}
 		if err != nil || shut.door.Open {
 			s.log.opened()
 			return shut.door, s.still(waits, err)

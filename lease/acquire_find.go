@@ -212,8 +212,9 @@ func (s *search) note(r record) error {
 		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: s.o.Layout}
 	}
 	now := s.line.read()
+	s.known.seen.forget(lostKey(r.Worker))
 	if r.State == StateHeld {
-		s.known.seen.sees(recordKey(r.Worker), r.version, now.at)
+		s.known.seen.sees(recordKey(r.Worker), r.version, now.at, healing(r.Layout.Unit))
 	}
 	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(s.known.lost[r.Worker])
 	return nil

@@ -84,7 +84,7 @@ func (k *known) suspect(s line, owner string, e Entry, r record) (process string
 			n.entry = e.Version
 		}
 	case r.Token != n.suspect.Token:
-		k.seen.sees(recordKey(r.Worker), r.version, now.at)
+		k.seen.sees(recordKey(r.Worker), r.version, now.at, healing(r.Layout.Unit))
 		n.suspect, n.pause = r, 0
 	case r.version != n.suspect.version:
 		n.found, n.note = true, processText(hostname(), os.Getpid())

@@ -110,7 +110,7 @@ func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 		}
 		wait := func(r record) (record, time.Duration, error) {
 			begun := time.Now().Add(-r.Waited.For - time.Minute)
-			seen := &sightings{of: map[string]sighting{lostKey(0): {r.Waited.Name, begun}}}
+			seen := &sightings{of: map[string]sighting{lostKey(0): {r.Waited.Name, begun, time.Now()}}}
 			return outwait(m.line(), r, plain, seen, thisMoment(), clocks{own: time.Now()})
 		}
 		_, err := m.Put(t.Context(), markKey(0), "", []byte("token"))
@@ -165,10 +165,15 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
 	s, begun := newSightings(), time.Now()
 	at := func(d time.Duration) moment { return moment{at: begun.Add(d)} }
-	require.Zero(t, s.lasts("key", "name", time.Second, at(0)))
-	require.Equal(t, 4*time.Second, s.lasts("key", "name", 2*time.Second, at(5*time.Second)))
-	require.Equal(t, 4*time.Second, s.lasts("key", "name", 3*time.Second, at(6*time.Second)))
-	require.Zero(t, s.lasts("key", "name", 9*time.Second, at(6*time.Second)), "another one knows more")
-	require.Equal(t, time.Second, s.lasts("key", "name", 9*time.Second, at(7*time.Second)))
-	require.Zero(t, s.lasts("key", "another", 0, at(9*time.Second)), "it was lost again")
+	require.Zero(t, s.lasts("key", "name", time.Second, at(0), time.Minute))
+	require.Equal(t, 4*time.Second, s.lasts("key", "name", 2*time.Second, at(5*time.Second), time.Minute))
+	require.Equal(t, 4*time.Second, s.lasts("key", "name", 3*time.Second, at(6*time.Second), time.Minute))
+	require.Zero(t, s.lasts("key", "name", 9*time.Second, at(6*time.Second), time.Minute), "another one knows more")
+	require.Equal(t, time.Second, s.lasts("key", "name", 9*time.Second, at(7*time.Second), time.Minute))
+	require.Zero(t, s.lasts("key", "name", 0, at(68*time.Second), time.Minute), "nobody looked for too long")
+	require.Zero(t, s.lasts("key", "another", 0, at(69*time.Second), time.Minute), "it was lost again")
+	for _, test := range []struct{ look, since int }{{0, 0}, {60, 0}, {121, 121}, {122, 121}} {
+		s.sees("record", "version", begun.Add(time.Duration(test.look)*time.Second), time.Minute)
+		require.Equal(t, begun.Add(time.Duration(test.since)*time.Second), s.last("record").since)
+	}
 }

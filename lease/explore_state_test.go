@@ -291,6 +291,9 @@ func (w *world) sights(t *text, p *process) {
 	t.bool(p.sees.grant == nil && p.shared == w.now)
 	seen := is.seen.clone().of
 	for _, key := range slices.Sorted(maps.Keys(seen)) {
+		if key == readKey {
+			continue // decides only who is named
+		}
 		s := seen[key]
 		t.print(key)
 		ticks := int(w.time().Sub(s.since) / tick)

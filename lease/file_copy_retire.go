@@ -47,7 +47,7 @@ func Retire(ctx context.Context, s Store, worker int) error {
 		if c.engine, err = from.engine(); err != nil {
 			return err
 		}
-		w.seen.sees(recordKey(worker), version, now.at)
+		w.seen.sees(recordKey(worker), version, now.at, healing(r.Layout.Unit))
 		if r.live(w.silent(r, asked, c)) {
 			if err = w.share(from, []record{r}, asked); err != nil {
 				return err

@@ -42,6 +42,7 @@ func (l *Lease) heal(ctx context.Context) error {
 		return err
 	}
 	if d.Open && !wrong {
+		l.known.seen.forget(doorKey)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.wiped = alone // until another one has put it back, or counts as dead
@@ -79,7 +80,7 @@ func isAhead(s line, w *watch, own record, most time.Time) (bool, error) {
 	records, _, err := allRecords(s)
 	now := s.read().at
 	held := slices.DeleteFunc(slices.Collect(maps.Values(records)), func(r record) bool {
-		w.seen.sees(recordKey(r.Worker), r.version, now)
+		w.seen.sees(recordKey(r.Worker), r.version, now, healing(r.Layout.Unit))
 		return r.Worker == own.Worker || !r.live(w.idle(r, asked))
 	})
 	return len(held) > 0 && most.After(latest(held)), err

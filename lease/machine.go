@@ -48,4 +48,4 @@ const embedded = 8
 
 // maxStores is how many stores a process remembers, and what it has seen of them. In the simulator
 // all processes are one, and remember nothing for each other.
-var maxStores = 64
+var maxStores = 1024

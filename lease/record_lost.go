@@ -14,7 +14,7 @@ import (
 // is marked, as made says.
 func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next door, left time.Duration, err error) {
 	m := s.read().moment
-	known := w.seen.lasts(doorKey, d.Name, d.Waited.For, m)
+	known := w.seen.lasts(doorKey, d.Name, d.Waited.For, m, healing(made.Layout.Unit))
 	if d.Name == "" {
 		made.version = d.version
 		next, left = made.advance(known, m, c, isNew, made.whole())
@@ -25,7 +25,7 @@ func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next do
 	e, err := s.put(doorKey, d.version, next.encode())
 	if err == nil {
 		next.version = e.Version
-		w.seen.lasts(doorKey, next.Name, next.Waited.For, m)
+		w.seen.lasts(doorKey, next.Name, next.Waited.For, m, healing(made.Layout.Unit))
 	}
 	return next, left, err
 }
@@ -43,7 +43,7 @@ func outwait(
 		next.Layout, next.Marked, left = layout, true, whole
 		next.Waited = waited{Name: randomText()}.more(0, m)
 	} else {
-		more := seen.lasts(lostKey(r.Worker), r.Waited.Name, r.Waited.For, m)
+		more := seen.lasts(lostKey(r.Worker), r.Waited.Name, r.Waited.For, m, whole)
 		if next, left = r.missing(more, m, c, whole); left <= 0 || next.Waited == r.Waited {
 			return next, left, nil
 		}
@@ -54,7 +54,7 @@ func outwait(
 		return next, left, nil
 	}
 	if err == nil {
-		seen.lasts(lostKey(r.Worker), next.Waited.Name, next.Waited.For, m)
+		seen.lasts(lostKey(r.Worker), next.Waited.Name, next.Waited.For, m, whole)
 	}
 	return saved, left, err
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// remembered has what this process has seen of the maxStores stores that it used last, the latest
-// last. Each reading, search and lease of a store goes on with it.
+// remembered has what this process has seen of the maxStores stores that it opened last, the latest
+// last, for the time that healing returns. Each reading, search and lease of a store goes on with it.
 var remembered struct {
 	sync.Mutex
 	stores []seenStore
@@ -18,6 +18,7 @@ var remembered struct {
 type seenStore struct {
 	store any // as identity returns it
 	*sightings
+	opened time.Time
 }
 
 // seenOf returns what this process has seen of s.
@@ -28,7 +29,9 @@ func seenOf(s Store) *sightings {
 	}
 	remembered.Lock()
 	defer remembered.Unlock()
-	of := seenStore{is, newSightings()}
+	now := timeNow()
+	remembered.stores = slices.DeleteFunc(remembered.stores, func(was seenStore) bool { return now.Sub(was.opened) > healing(0) })
+	of := seenStore{store: is, sightings: newSightings()}
 	if i := slices.IndexFunc(remembered.stores, func(was seenStore) bool { return was.store == is }); i >= 0 {
 		of = remembered.stores[i]
 		remembered.stores = slices.Delete(remembered.stores, i, i+1)
@@ -36,6 +39,7 @@ func seenOf(s Store) *sightings {
 	if len(remembered.stores) == maxStores {
 		remembered.stores = slices.Delete(remembered.stores, 0, 1)
 	}
+	of.opened = now
 	remembered.stores = append(remembered.stores, of)
 	return of.sightings
 }
@@ -62,8 +66,8 @@ type sightings struct {
 }
 
 type sighting struct {
-	version string
-	since   time.Time
+	version     string
+	since, last time.Time
 }
 
 func newSightings() *sightings { return &sightings{of: map[string]sighting{}} }
@@ -85,25 +89,37 @@ func (s *sightings) last(key string) sighting {
 	return s.of[key]
 }
 
-// sees notes that an entry has this version now.
-func (s *sightings) sees(key, version string, now time.Time) {
+// sees notes that an entry has this version now. It begins anew if this process looked last longer
+// than gap ago, because a store that goes back to an older state shows an old version again.
+func (s *sightings) sees(key, version string, now time.Time, gap time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if was, ok := s.of[key]; !ok || was.version != version {
-		s.of[key] = sighting{version, now}
+	is := s.of[key]
+	if is.version != version || now.Sub(is.last) > gap {
+		is = sighting{version: version, since: now}
 	}
+	is.last = later(is.last, now)
+	s.of[key] = is
+}
+
+// forget notes that nothing of this key is lost now, so that a loss counts from its own beginning,
+// also if the store goes back and shows the name of an earlier loss again.
+func (s *sightings) forget(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, key)
 }
 
 // lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
 // longer it has lasted by what was noted before. So processes that take turns at a wait lose
-// nothing of it.
-func (s *sightings) lasts(key, name string, known time.Duration, m moment) (more time.Duration) {
+// nothing of it. What was noted longer than gap ago does not count, as in sees.
+func (s *sightings) lasts(key, name string, known time.Duration, m moment, gap time.Duration) (more time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begun := m.at.Add(-known)
-	if was, ok := s.of[key]; ok && was.version == name {
+	if was, ok := s.of[key]; ok && was.version == name && m.at.Sub(was.last) <= gap {
 		more = max(0, begun.Sub(was.since))
 	}
-	s.of[key] = sighting{name, begun.Add(-more)}
+	s.of[key] = sighting{name, begun.Add(-more), m.at}
 	return more
 }

@@ -80,7 +80,7 @@ func (w *watch) share(s line, records []record, m moment) (err error) {
 	if w.kept, err = getSilence(s); err != nil {
 		return err
 	}
-	w.seen.sees(silenceKey, w.kept.version, s.read().at)
+	w.seen.sees(silenceKey, w.kept.version, s.read().at, healing(records[0].Layout.Unit))
 	slices.SortFunc(records, func(a, b record) int { return a.last().Compare(b.last()) })
 	next, more, dead := map[string]unchanged{}, false, 0
 	for _, r := range records {
@@ -122,7 +122,7 @@ func (w *watch) share(s line, records []record, m moment) (err error) {
 	}
 	if err == nil {
 		w.kept = silence{next, e.Version}
-		w.seen.sees(silenceKey, e.Version, s.read().at)
+		w.seen.sees(silenceKey, e.Version, s.read().at, healing(records[0].Layout.Unit))
 	}
 	return err
 }

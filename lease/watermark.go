@@ -32,7 +32,7 @@ type Mark struct {
 // the store, so it stands still when nobody holds a worker ID.
 //
 // HeldBy is set once the watermark lags by more than Options.FloorEvery and 3 s; or, if that is not
-// set or the watermark was not read lately, by more than two thirds of the holder's window, or by
+// set or this process has not yet read for half of one, again and again, by more than two thirds of the holder's window, or by
 // a third of it and 3 s if that is more. (It is set once it lags by two windows in any case.) A
 // generator with RewindTicks keeps the watermark where it was when its window began. If the error is
 // not nil, the Mark is empty: the error matches [ErrWiped] if the store has no entries, or
@@ -40,7 +40,8 @@ type Mark struct {
 //
 // A call costs two to four reads, two of which list all records, and up to three saves. It may be
 // called by any number of processes. What a process has seen of a store serves all of its calls with
-// that store; calls with a Store whose type cannot be compared with == share a [WatermarkReader].
+// that store, if they are not more than three minutes apart and it uses at most 1024 stores in that
+// time; calls with a Store whose type cannot be compared with == share a [WatermarkReader].
 func Watermark(ctx context.Context, s Store) (Mark, error) { return NewWatermarkReader(s).Read(ctx) }
 
 // WatermarkReader reads the watermark again and again, and remembers how long it has seen each
@@ -96,6 +97,7 @@ func (v *viewer) open() (err error) {
 			}
 			continue
 		}
+		v.watch.seen.forget(doorKey)
 		if v.mark, err = getMark(v); err != nil || v.door.Marked {
 			return err
 		}
@@ -151,7 +153,6 @@ func (v *viewer) wait() error {
 // watermark proposes what the holders allow, looks at them again, and publishes what they allow
 // then, up to what was proposed before.
 func (v *viewer) watermark() (Mark, error) {
-	before := v.mark.Published
 	low, by, err := v.look()
 	if err == nil && low.After(v.mark.Proposed) {
 		if err = v.save(mark{Proposed: low, Published: v.mark.Published}); err == nil {
@@ -173,7 +174,7 @@ func (v *viewer) watermark() (Mark, error) {
 	at, l := v.mark.Published, v.door.Layout
 	id, _ := l.Encode(snowflake.Parts{Time: earlier(at, l.Expires().Add(-1))})
 	m := Mark{ID: max(0, id-1), Layout: l} // 0 also if at is before the epoch
-	if by != nil && v.now.Sub(at) > v.explained(*by, before) {
+	if by != nil && v.now.Sub(at) > v.explained(*by) {
 		h := by.held()
 		m.HeldBy, m.Why = &h, v.why(*by)
 	}
@@ -181,10 +182,10 @@ func (v *viewer) watermark() (Mark, error) {
 }
 
 // explained returns how far the watermark may lag because r's holder saves its floor only now and
-// then. before is what was published before this reading.
-func (v *viewer) explained(r record, before time.Time) time.Duration {
+// then.
+func (v *viewer) explained(r record) time.Duration {
 	every, slack := r.Window/3, max(lagSlack, r.Window/3)
-	if v.isFollowed(r, before) && r.FloorEvery > 0 {
+	if v.isFollowed(r) && r.FloorEvery > 0 {
 		every, slack = r.FloorEvery, lagSlack
 	}
 	return min(every+slack, 2*r.Window) + 2*v.door.Layout.Unit
@@ -193,18 +194,14 @@ func (v *viewer) explained(r record, before time.Time) time.Duration {
 // lagSlack is what requests, timers and the reader's own wait may add to the watermark's lag.
 const lagSlack = 3 * time.Second
 
-// isFollowed reports whether the watermark is read for so long that r's holder has noticed it: it
-// was read within a window before, and this process did not begin just now to read it again.
-func (v *viewer) isFollowed(r record, before time.Time) bool {
-	if v.now.Sub(before) > r.Window {
-		v.watch.seen.sees(resumedKey, formatTime(before), v.asked.at)
-		return false
-	}
-	return v.asked.at.Sub(v.watch.seen.last(resumedKey).since) > r.Window/2
+// isFollowed reports whether this process has read the watermark for so long, at least once in each
+// window, that r's holder has noticed it.
+func (v *viewer) isFollowed(r record) bool {
+	return v.asked.at.Sub(v.watch.seen.last(readKey).since) > r.Window/2
 }
 
-// resumedKey is the key in sightings for the reading that nobody's was before within a window.
-const resumedKey = "resumed"
+// readKey is the key in sightings for this process's own readings.
+const readKey = "read"
 
 // save stores m in place of v.mark. v.mark then is what the store has: m, or the mark of another
 // process that was quicker.
@@ -239,16 +236,23 @@ func (v *viewer) look() (low time.Time, by *record, err error) {
 	var silent []record
 	for worker, why := range bad {
 		silent = append(silent, record{Worker: worker, State: StateLost, version: "unreadable", unreadable: why})
-		v.watch.seen.sees(recordKey(worker), "unreadable", now)
+		v.watch.seen.sees(recordKey(worker), "unreadable", now, healing(v.door.Layout.Unit))
 	}
-	unreadable := len(silent)
+	unreadable, shortest := len(silent), maxWindow(v.door.Layout.Unit)
 	for _, r := range records {
-		v.watch.seen.sees(recordKey(r.Worker), r.version, now)
+		v.watch.seen.sees(recordKey(r.Worker), r.version, now, healing(v.door.Layout.Unit))
+		if r.State != StateLost {
+			v.watch.seen.forget(lostKey(r.Worker))
+		}
+		if r.State == StateHeld {
+			shortest = min(shortest, r.Window)
+		}
 		if r.State == StateHeld && r.ends().Sub(v.now) < r.Window/2 && !v.dead(r, c) {
 			// It was not renewed for half a window.
 			silent = append(silent, r)
 		}
 	}
+	v.watch.seen.sees(readKey, "", v.asked.at, shortest)
 	if err = v.watch.share(v, slices.Clone(silent), v.asked); err != nil {
 		return low, nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -697,10 +698,123 @@ func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
 	require.Same(t, seenOf(m), NewWatermarkReader(m).slotted().seen)
 	require.Same(t, seenOf(m), newLease(m, Options{}).known.seen)
 	require.NotSame(t, seenOf(m.asks), seenOf(m.asks), "it cannot be compared")
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		seen := seenOf(m)
+		time.Sleep(healing(ms))
+		require.Same(t, seen, seenOf(m))
+		time.Sleep(healing(ms) + 1)
+		require.NotSame(t, seen, seenOf(m), "it was not used for too long")
+	})
 	for range maxStores {
 		seenOf(newMemory())
 	}
 	require.Len(t, remembered.stores, maxStores)
+}
+
+// A store without a clock goes back to an older state while a holder lives, and shows a record, a lost
+// one or a closed door that this process saw long ago. The process waits for the holder as if it had
+// never seen them, and no ID repeats.
+func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
+	defer func(old int) { maxStores = old }(maxStores)
+	maxStores = 64 // also in the simulator
+	for _, lost := range []string{"", recordKey(0), doorKey} {
+		for _, away := range []time.Duration{time.Second, healing(ms)} { // after it saw that nothing is lost any more
+			if lost == "" && away == time.Second {
+				continue // the wait of others goes on with that
+			}
+			t.Run(lost+" "+away.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := newMemory()
+					o := func(owner string, s Store) (*Lease, error) {
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+						defer cancel()
+						return Acquire(ctx, s, &Options{Layout: fleet, Owner: owner, Clock: clockAt(0), Count: 1, Window: 30 * time.Second})
+					}
+					old := map[string]Entry{}
+					if lost == doorKey {
+						_, err := o("waits", m)
+						require.ErrorIs(t, err, ErrWiped)
+						old = m.all()
+					}
+					h := mustAcquire(t, m.asks, fleet, clockAt(0), named("lives"), lasting(30*time.Second), func(o *Options) { o.Count = 1 })
+					switch lost {
+					case "":
+						m.mark(t)
+						old = m.all()
+					case recordKey(0):
+						m.set(func() { delete(m.entries, recordKey(0)) })
+						_, err := o("waits", m)
+						require.Error(t, err)
+						old = m.all()
+						time.Sleep(10 * time.Second)
+					}
+					m.mark(t)
+					time.Sleep(healing(ms) - 15*time.Second)
+					if away == time.Second {
+						m.mark(t) // it is open, and the record is there
+					}
+					time.Sleep(away)
+					m.set(func() { m.entries = old })
+					_, err := o("next", m)
+					require.Error(t, err)
+					h.next()
+				})
+			})
+		}
+	}
+}
+
+// all returns a copy of all entries.
+func (m *memory) all() (all map[string]Entry) {
+	m.set(func() { all = maps.Clone(m.entries) })
+	return all
+}
+
+// A person runs a command twice, while another process reads all the time or nobody does. No honest
+// holder is blamed: it has not noticed the first reading yet.
+func TestSecondReadingBlamesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		for i := range 3 {
+			mustAcquire(t, m, fleet, clockAt(0), named(fmt.Sprint(i)), floorEvery(time.Second), lasting(30*time.Second))
+			time.Sleep(time.Second)
+		}
+		for range 40 {
+			time.Sleep(10*time.Minute + rand.N(30*time.Second))
+			for range 2 {
+				mark, err := NewWatermarkReader(m.asks).Read(t.Context())
+				require.NoError(t, err)
+				require.Nil(t, mark.HeldBy)
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}
+
+// Three holders die one after the other, while one process reads all the time. Each is named from
+// the moment it keeps the watermark back, however far behind the one before has left it.
+func TestEachOfSeveralThatDieIsNamed(t *testing.T) {
+	withEngine(t, func(t *testing.T, m *memory) {
+		var all []*holder
+		for i := range 4 {
+			all = append(all, mustAcquire(t, m, fleet, clockAt(0), named(fmt.Sprint(i)), floorEvery(time.Second), lasting(30*time.Second)))
+		}
+		for range 120 {
+			m.mark(t)
+			time.Sleep(500 * ms)
+		}
+		for i := range 140 {
+			if i%30 == 0 && i < 90 {
+				all[i/30].cancel()
+			}
+			mark, err := m.Read(t.Context())
+			require.NoError(t, err)
+			lag := time.Since(fleet.Decode(mark.ID + 1).Time)
+			require.Equal(t, lag > 4*time.Second+2*ms, mark.HeldBy != nil, "after %v: it lags by %v", time.Duration(i)*500*ms, lag)
+			time.Sleep(500 * ms)
+		}
+	})
 }
 
 // slotted returns the watch of a reader that nobody uses.
