@@ -49,13 +49,18 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	require.NoError(t, program(t, url(addr), "init").Run())
 
 	deliver := func() (events *bufio.Scanner, kill func()) {
-		cmd := program(t, url(addr), "deliver")
+		cmd := program(t, url(addr)+"&application_name=killed", "deliver")
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
 		kill = func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
+			require.Eventually(t, func() bool { // until no statement of it runs any more
+				sessions := 1
+				err := db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'killed'`).Scan(&sessions)
+				return err == nil && sessions == 0
+			}, time.Minute, 10*time.Millisecond)
 		}
 		t.Cleanup(kill)
 		return bufio.NewScanner(out), kill
