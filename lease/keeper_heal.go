@@ -73,8 +73,8 @@ func (l *Lease) isWiped() bool {
 	return l.wiped && l.away() == nil
 }
 
-// isAhead reports whether most is after the bounds of all other holders, and there is one that is not
-// known to be dead. Then the clock behind most is the only one that says so, and may be wrong.
+// isAhead reports whether most is after the bounds of all other holders, and one of them is not known
+// to be dead. Then the clock behind most is the only one that says so, and may be wrong.
 func isAhead(s line, w *watch, own record, most time.Time) (bool, error) {
 	asked := s.read().moment
 	records, _, err := allRecords(s)

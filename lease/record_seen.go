@@ -9,7 +9,8 @@ import (
 )
 
 // remembered has what this process has seen of the maxStores stores that it opened last, the latest
-// last, for the time that healing returns. Each reading, search and lease of a store goes on with it.
+// last, for the time that healing returns. Each reading, search and lease of a store goes on with
+// it.
 var remembered struct {
 	sync.Mutex
 	stores []seenStore

@@ -32,11 +32,12 @@ type Mark struct {
 // the store, so it stands still when nobody holds a worker ID.
 //
 // HeldBy is set once the watermark lags by more than Options.FloorEvery and 3 s; or, if that is not
-// set or this process has not yet read for half of one, again and again, by more than two thirds of the holder's window, or by
-// a third of it and 3 s if that is more. (It is set once it lags by two windows in any case.) A
-// generator with RewindTicks keeps the watermark where it was when its window began. If the error is
-// not nil, the Mark is empty: the error matches [ErrWiped] if the store has no entries, or
-// ErrBadRecord, ErrConflict if the store refuses to save the watermark, or it is the store's.
+// set or this process has not read again and again for half a window, by more than two thirds of
+// the holder's window, or by a third of it and 3 s if that is more. (It is set once it lags by two
+// windows in any case.) A generator with RewindTicks keeps the watermark where it was when its
+// window began. If the error is not nil, the Mark is empty: the error matches [ErrWiped] if the
+// store has no entries, or ErrBadRecord, ErrConflict if the store refuses to save the watermark, or
+// it is the store's.
 //
 // A call costs two to four reads, two of which list all records, and up to three saves. It may be
 // called by any number of processes. What a process has seen of a store serves all of its calls with
