@@ -17,9 +17,9 @@ import (
 // ample has more IDs in a tick than a core can take.
 var ample = Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 38, WorkerBits: 3, SequenceBits: 22}
 
-// BenchmarkFloor does only what every generator with a lock and a clock has to do.
+// BenchmarkMutexAndClock does only what every generator with a mutex and a clock has to do.
 // Compare BenchmarkNextID/layout=ample with it, in the same run.
-func BenchmarkFloor(b *testing.B) {
+func BenchmarkMutexAndClock(b *testing.B) {
 	var mu sync.Mutex
 	var sum time.Duration
 	start := time.Now()

@@ -14,14 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floor does only what every generator with a lock and a clock has to do.
-type floor struct {
+// mutexAndClock does only what every generator with a mutex and a clock has to do. A generator that
+// takes most IDs without its mutex can be faster.
+type mutexAndClock struct {
 	mu    sync.Mutex
 	start time.Time
 	sum   time.Duration
 }
 
-func (f *floor) issue(n int) error {
+func (f *mutexAndClock) issue(n int) error {
 	for range n {
 		f.mu.Lock()
 		f.sum += time.Since(f.start)
@@ -30,12 +31,12 @@ func (f *floor) issue(n int) error {
 	return nil
 }
 
-// openFloor makes a floor that shares no cache line.
-func openFloor(testing.TB) issue {
+// openMutexAndClock makes a mutexAndClock that shares no cache line.
+func openMutexAndClock(testing.TB) issue {
 	type padding [128]byte
 	f := &struct {
 		_ padding
-		floor
+		mutexAndClock
 		_ padding
 	}{}
 	f.start = time.Now()
@@ -71,7 +72,7 @@ func share(b *testing.B, goroutines int, of func(goroutine int) issue) {
 
 // BenchmarkNext makes one ID, with a layout so wide that no tick is ever spent.
 func BenchmarkNext(b *testing.B) {
-	for _, l := range append([]lib{{name: "floor", open: openFloor}}, ample...) {
+	for _, l := range append([]lib{{name: "mutex-and-clock", open: openMutexAndClock}}, ample...) {
 		for _, goroutines := range []int{1, 2, 8, 64, 1000} {
 			b.Run(fmt.Sprintf("lib=%s/goroutines=%d", l.name, goroutines), func(b *testing.B) {
 				b.ReportAllocs()
@@ -197,14 +198,14 @@ func tail(b *testing.B, goroutines int, f issue) {
 }
 
 // BenchmarkCores compares two goroutines with a generator each, made one after the
-// other, with two goroutines with a floor each, in turns. If the generators shared a
-// cache line, they would be slow; lib=floors-in-a-line shows how slow.
+// other, with two goroutines with a mutex and a clock each, in turns. If the generators shared a
+// cache line, they would be slow; lib=two-on-a-line shows how slow.
 func BenchmarkCores(b *testing.B) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		b.Skip("it takes two cores")
 	}
 	const n = 30_000 // at least 1 ms, so that starting a goroutine is negligible
-	libs := []lib{{name: "floors-in-a-line"}}
+	libs := []lib{{name: "two-on-a-line"}}
 	for _, name := range []string{ours, "bwmarrin", "sonyflake-v2", "yitter", "sno"} {
 		libs = append(libs, named(ample, name))
 	}
@@ -214,7 +215,7 @@ func BenchmarkCores(b *testing.B) {
 			over.open = openLine
 		}
 		b.Run("lib="+l.name, func(b *testing.B) {
-			reportRatio(b, inTurns(b, over, part{n, openTwo(openFloor)}))
+			reportRatio(b, inTurns(b, over, part{n, openTwo(openMutexAndClock)}))
 		})
 	}
 }
@@ -224,10 +225,10 @@ func openTwo(open func(testing.TB) issue) func(testing.TB) issue {
 	return func(tb testing.TB) issue { return together(open(tb), open(tb)) }
 }
 
-// openLine makes two floors on one cache line.
+// openLine makes two mutexes and clocks on one cache line.
 func openLine(testing.TB) issue {
 	f := &struct {
-		first, second floor
+		first, second mutexAndClock
 		_             [48]byte // so that 128 bytes are allocated, at a multiple of that
 	}{}
 	f.first.start, f.second.start = time.Now(), time.Now()

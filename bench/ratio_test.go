@@ -24,7 +24,7 @@ type part struct {
 	open func(testing.TB) issue
 }
 
-var floorPart = part{3000, openFloor}
+var mutexAndClockPart = part{3000, openMutexAndClock}
 
 type ratio struct {
 	name        string
@@ -43,13 +43,13 @@ func BenchmarkRatio(b *testing.B) {
 	decode := part{4000, forEach(func() { parts = snowflake.Decode(id); id++ })}
 	next := part{3000, named(ample, ours).open}
 	ratios := []ratio{
-		{"of=NextID/over=floor", next, floorPart},
+		{"of=NextID/over=mutex-and-clock", next, mutexAndClockPart},
 		{"of=NextID/over=bwmarrin", next, part{3000, named(ample, "bwmarrin").open}},
 		{"of=NextID,leased/over=NextID", part{3000, openLeased}, next},
 		{"of=NextID,10000/over=NextID", part{many, openMany}, next},
-		{"of=Fill,16/over=floor", part{30_000, openFill(16)}, floorPart},
+		{"of=Fill,16/over=mutex-and-clock", part{30_000, openFill(16)}, mutexAndClockPart},
 		{"of=Fill/over=loop", part{200_000, openFill(fillSize)}, part{200_000, openLoop}},
-		{"of=Decode/over=floor", decode, floorPart},
+		{"of=Decode/over=mutex-and-clock", decode, mutexAndClockPart},
 		{"of=Decode/over=bwmarrin", decode, part{4000, forEach(func() {
 			when, number = time.UnixMilli(theirs.Time()), theirs.Node()+theirs.Step()
 			theirs++
@@ -68,8 +68,8 @@ func BenchmarkRatio(b *testing.B) {
 	}
 	b.Run("of=ceiling/over=saturated", func(b *testing.B) { ceilingRatio(b, 1) })
 	b.Run("of=ceiling/over=saturated,64", func(b *testing.B) { ceilingRatio(b, 64) })
-	b.Run("of=saturated-cpu/over=floor-cpu", func(b *testing.B) { cpuRatio(b, 1) })
-	b.Run("of=saturated-cpu,64/over=floor-cpu", func(b *testing.B) { cpuRatio(b, 64) })
+	b.Run("of=saturated-cpu/over=mutex-and-clock-cpu", func(b *testing.B) { cpuRatio(b, 1) })
+	b.Run("of=saturated-cpu,64/over=mutex-and-clock-cpu", func(b *testing.B) { cpuRatio(b, 64) })
 }
 
 // textRatios compares our text forms with bwmarrin's of the same base.
@@ -114,7 +114,7 @@ func ceilingRatio(b *testing.B, goroutines int) {
 }
 
 // cpuRatio divides the processor time of an ID under saturation by the time of the
-// floor with one goroutine.
+// mutex and the clock with one goroutine.
 func cpuRatio(b *testing.B, goroutines int) {
 	if _, ok := cpuTime(); !ok {
 		b.Skip("the time of the processor is not known here")
@@ -125,8 +125,8 @@ func cpuRatio(b *testing.B, goroutines int) {
 		saturate(b, 5*d, goroutines, f) // until they are out of step: see BenchmarkSaturated
 	}
 	rate, core, _ := saturate(b, d, goroutines, f)
-	floorRate, floorCore, _ := saturate(b, d/2, 1, openFloor(b))
-	reportRatio(b, core/rate/(floorCore/floorRate))
+	baseRate, baseCore, _ := saturate(b, d/2, 1, openMutexAndClock(b))
+	reportRatio(b, core/rate/(baseCore/baseRate))
 }
 
 // openLeased is our generator with a lease of the file store.

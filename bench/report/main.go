@@ -89,6 +89,14 @@ func report(ctx context.Context, bin string, rounds int, benchtime time.Duration
 	}
 	all := tables(s, subjects)
 	all["libraries"], all["goals"] = comparison(s), goalsTable(goals(s))
+	for name, table := range all {
+		all[name] = "On " + s.cpu + ":\n\n" + table
+	}
+	page, err := os.ReadFile("../docs/benchmarks.md")
+	if err != nil {
+		return err
+	}
+	all["makes"] = makes(string(page), s, start)
 	all["machine"] = machine(s, fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %v", rounds, benchtime), start, "peers", peers)
 	if err := writeTables("../docs/benchmarks.md", all); err != nil {
 		return err

@@ -23,7 +23,7 @@ const output = `goos: linux
 cpu: A Model
 BenchmarkNext/lib=ours/goroutines=1-2         	 5	        40.00 ns/op	       0 B/op	       0 allocs/op
 BenchmarkNext/lib=ours/goroutines=64-2        	 5	        50.00 ns/op
-BenchmarkNext/lib=floor/goroutines=1-2        	 5	        38.00 ns/op
+BenchmarkNext/lib=mutex-and-clock/goroutines=1-2        	 5	        38.00 ns/op
 BenchmarkNext/lib=google-uuid-v7/goroutines=1 	 5	        30.00 ns/op
 BenchmarkNext/lib=google-uuid-v7/goroutines=64	 5	        49.00 ns/op
 BenchmarkSaturated/bits=12/lib=ours/goroutines=64-2 	 1	        99.00 %ceiling	        21.00 %core	   4058708 ids/s
@@ -101,20 +101,20 @@ func TestTable(t *testing.T) {
 	want := "ns an ID:\n\n| lib | goroutines 1 | goroutines 64 |\n|---|---|---|\n"
 	require.True(t, strings.HasPrefix(table, want))
 	require.Contains(t, table, "| ours | 40.0 (40.0–40.0) | 50.0 (50.0–50.0) |\n")
-	assert.Contains(t, table, "| floor | 38.0 (38.0–38.0) |  |\n")
+	assert.Contains(t, table, "| mutex-and-clock | 38.0 (38.0–38.0) |  |\n")
 }
 
 // A table may list the values of a key in one cell, and have one row for all libraries.
 func TestTablesListValuesAndLibraries(t *testing.T) {
-	s := parsed(t, `BenchmarkRatio/of=Fill/over=floor-2 9 0.5 ratio
-BenchmarkRatio/of=Decode/over=floor-2 9 0.25 ratio
+	s := parsed(t, `BenchmarkRatio/of=Fill/over=mutex-and-clock-2 9 0.5 ratio
+BenchmarkRatio/of=Decode/over=mutex-and-clock-2 9 0.25 ratio
 BenchmarkRatio/of=Fill/over=loop-2 9 2 ratio
 BenchmarkMemory/lib=ours-2 1 256 B/generator 0 goroutines/generator 565 ns/generator
 BenchmarkMemory/lib=sno-2 1 152 B/generator 0 goroutines/generator 343 ns/generator
 `)
 	all := tables(s, subjects)
 	for name, want := range map[string]string{
-		"Ratio":  "| over | ratio |\n|---|---|\n| floor | Fill 0.500 (0.500–0.500); Decode 0.250 (0.250–0.250) |\n| loop | Fill 2.00 (2.00–2.00) |\n",
+		"Ratio":  "| over | ratio |\n|---|---|\n| mutex-and-clock | Fill 0.500 (0.500–0.500); Decode 0.250 (0.250–0.250) |\n| loop | Fill 2.00 (2.00–2.00) |\n",
 		"Memory": "|  | ours | sno |\n|---|---|---|\n| bytes / goroutines / ns to make | 256 / 0 / 565 | 152 / 0 / 343 |\n",
 	} {
 		assert.Equal(t, want, all[name], "the table %s is\n%s", name, all[name])
@@ -125,7 +125,7 @@ func TestComparisonHasARowForEachLibrary(t *testing.T) {
 	table := comparison(parsed(t, output))
 	for _, want := range []string{
 		"| library | ns an ID, 1 goroutine | 64 goroutines | of the ceiling / of a core, 12 bits, 64 goroutines | longest wait of 1,000 callers, 12 bits |",
-		"| ours | 40.0 | 50.0 | 99% / 21% | – |\n| floor | 38.0 | – | – | – |\n",
+		"| ours | 40.0 | 50.0 | 99% / 21% | – |\n| mutex-and-clock | 38.0 | – | – | – |\n",
 		"| yitter | – | – | 250% / 90% | – |\n",
 	} {
 		assert.Contains(t, table, want)
@@ -138,7 +138,7 @@ func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 	for name, all := range map[string]map[string]string{"benchmarks.md": tables(s, subjects), "server-figures.md": tables(s, served)} {
 		all["machine"] = "machine's table\n"
 		if name == "benchmarks.md" {
-			all["libraries"], all["goals"] = comparison(s), "goals' table\n"
+			all["libraries"], all["goals"], all["makes"] = comparison(s), "goals' table\n", "processors' table\n"
 		}
 		before, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 		require.NoError(t, err)
@@ -159,6 +159,17 @@ func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 		all["other"] = ""
 		assert.Error(t, writeTables(path, all), "%s has no place for a table, and nothing is said", name)
 	}
+}
+
+// A page keeps the figures of each processor that it was measured on.
+func TestTableOfProcessorsKeepsTheOthers(t *testing.T) {
+	s := parsed(t, output+"BenchmarkRatio/of=NextID/over=bwmarrin-2 9 0.9 ratio\n")
+	day := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
+	page := "<!-- table makes -->\n" + strings.Replace(makes("", s, day), "A Model", "Another", 1) + "<!-- end -->\n"
+	both := makes(page, s, day)
+	assert.Contains(t, both, "| A Model | 2026-11-29 | – | 0.900 | – | – | – | 50.0 ns, google-uuid-v7 49.0 | – |\n| Another |")
+	page = "<!-- table makes -->\n" + both + "<!-- end -->\n"
+	assert.Equal(t, both, makes(page, s, day), "a processor has one row")
 }
 
 func TestGoalsSayWhatIsMissed(t *testing.T) {

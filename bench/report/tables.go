@@ -95,6 +95,27 @@ func machine(s *samples, command string, start time.Time, others, versions strin
 		system, runtime.Version(), others, versions)
 }
 
+// makes returns the table of processors of a page: its rows, and the row of s in place of an earlier
+// one of the same processor.
+func makes(page string, s *samples, day time.Time) string {
+	ratio := func(name string) string { return thousandths(s.median("Ratio/"+name, "ratio")) }
+	row := []string{s.cpu, day.UTC().Format(time.DateOnly), ratio("of=NextID/over=mutex-and-clock"),
+		ratio("of=NextID/over=bwmarrin"), ratio("of=NextID,leased/over=NextID")}
+	for _, goroutines := range []string{"2", "8", "64", "1000"} {
+		row = append(row, cmp.Or(noSlower(s, goroutines).measured, "–"))
+	}
+	rows := [][]string{row}
+	_, old, _ := strings.Cut(page, "<!-- table makes -->\n")
+	old, _, _ = strings.Cut(old, "<!-- end -->")
+	for i, line := range strings.Split(strings.TrimSpace(old), "\n") {
+		if cells := strings.Split(strings.Trim(line, "| "), " | "); i > 1 && cells[0] != s.cpu {
+			rows = append(rows, cells)
+		}
+	}
+	return markdown([]string{"processor", "measured", "over a mutex and a clock", "over bwmarrin", "leased over not leased",
+		"2 goroutines", "8", "64", "1,000"}, rows)
+}
+
 // peers returns the modules that are measured.
 func peers(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f",
