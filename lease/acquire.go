@@ -25,7 +25,7 @@ import (
 //
 // If the store has no entries, it is new or has lost them. Acquire then waits until every window
 // that may still be open has ended, for [MaxWindow] and a minute; in a directory of which nothing
-// tells that it was used, for Options.Window. Several processes share this wait, even if they run
+// tells that it was used, for Options.Window, whatever the windows were (see [File]). Several processes share this wait, even if they run
 // one after the other. If ctx ends first, the error matches [ErrWiped]. After [Init], also if it
 // runs meanwhile, or with Options.NewStore, Acquire does not wait.
 //

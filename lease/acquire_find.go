@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -62,10 +61,13 @@ func (s *search) begin() (err error) {
 	s.asked, s.known.horizon.ownClock = s.line.read().moment, !s.now.IsZero()
 	if s.o.Reuse != ReuseOnce {
 		s.owner, err = s.line.get(ownerKey(s.o.Owner))
-		_, unread := strconv.Atoi(string(s.owner.Value))
-		s.badOwner = errors.Is(err, ErrBadRecord) || s.owner.Version != "" && unread != nil
+		_, _, readable := decodeOwner(s.owner)
+		s.badOwner = errors.Is(err, ErrBadRecord) || s.owner.Version != "" && !readable
 		if err != nil && !s.badOwner {
 			return err
+		}
+		if by := s.known.namesake.hears(s.owner); by != "" {
+			s.log.namesake(by)
 		}
 	}
 	s.read, s.bad, s.left, s.whole, s.races = map[int]record{}, map[int]error{}, 0, false, 0
@@ -74,14 +76,27 @@ func (s *search) begin() (err error) {
 		return s.readAll()
 	}
 	if former := s.former(); s.o.First <= former && former <= s.o.last() {
-		return s.readOne(former)
+		return s.readFormer(former)
+	}
+	return nil
+}
+
+// readFormer reads the worker ID that the owner had last. A namesake may have it.
+func (s *search) readFormer(former int) error {
+	err := s.readOne(former)
+	if err != nil || !s.o.seeksNamesake() {
+		return err
+	}
+	// If the namesake cannot be told now, it is at the next look.
+	if process, _ := s.known.suspect(s.line, s.o.Owner, s.owner, s.read[former]); process != "" {
+		s.log.namesake(process)
 	}
 	return nil
 }
 
 // former returns the worker ID that the owner had last, or none.
 func (s *search) former() int {
-	if worker, err := strconv.Atoi(string(s.owner.Value)); s.owner.Version != "" && err == nil {
+	if worker, _, ok := decodeOwner(s.owner); ok {
 		return worker
 	}
 	return s.known.last

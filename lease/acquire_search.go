@@ -41,6 +41,7 @@ type reporter interface {
 	shut(err error, until time.Time) // the door is shut, for the reason that err names
 	opened()                         // the door is open, or cannot be read
 	missing(worker int)              // the record of a worker ID is lost
+	namesake(process string)         // another live process has the owner
 
 	// rests is called before the search waits because it found nothing to take, as err says, and
 	// rested after that. The time for the search ends at until, if that is not zero.

@@ -34,6 +34,9 @@ func (s *search) attempt(c candidate) (attempt, error) {
 		FloorEvery: s.o.FloorEvery,
 	}
 	w := window{seq: c.seq, from: rules.begin(c.from, begun.own), before: c.from}
+	if s.o.seeksNamesake() {
+		s.known.namesake.mine[c.record.Worker] = id.Token
+	}
 	id.Least, _ = s.line.floor().least(w, false)
 	return attempt{c, w, c.record.take(w, id, clocks{begun.own, s.engineNow()}), begun, born, nil}, nil
 }
@@ -148,7 +151,7 @@ func (s *search) passed() map[int]error {
 func (s *search) forgetOwner(a attempt) {
 	if before := a.record.Owner; before != "" && before != s.o.Owner {
 		e, err := s.line.get(ownerKey(before))
-		if err == nil && string(e.Value) == strconv.Itoa(a.record.Worker) {
+		if worker, _, ok := decodeOwner(e); err == nil && ok && worker == a.record.Worker {
 			_ = s.line.delete(e.Key, e.Version)
 		}
 	}

@@ -199,6 +199,8 @@
 //     to a window, or fails with the difference.
 //   - looks dead: A live holder looks dead, because it has not renewed for a window. It loses the
 //     worker ID and takes another.
+//   - namesake: Another live process has the same Options.Owner. Each takes a worker ID of its own or,
+//     with ReuseKeep, waits until the other has gone. Both log it once (Lease.lookForNamesake).
 //
 // # A clock that leaps forward
 //

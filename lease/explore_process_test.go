@@ -586,6 +586,7 @@ func (w *world) options(name string) Options {
 		o.Reuse, o.LocalCopy = ReuseKeep, "copy"
 	}
 	o, err := o.withDefaults(0)
+	o.named = false // the worlds are small enough: an owner's entry is a hint, also with a note of a namesake
 	if err != nil {
 		panic(err)
 	}

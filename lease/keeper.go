@@ -50,6 +50,9 @@ func (l *Lease) keep(ctx context.Context) error {
 			case l.isWiped():
 				_ = l.heal(ctx) // tried again after the next renewal
 				wait = max(0, wait-timeSince(begun))
+			case l.mayLook():
+				_ = l.lookForNamesake(ctx) // tried again at the next look
+				wait = max(0, wait-timeSince(begun))
 			}
 			wait = readers.pace(ctx, l, wait)
 		case errors.Is(err, ErrLost):

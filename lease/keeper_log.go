@@ -251,6 +251,20 @@ func (j *journal) restored(l *Lease, worker int) {
 		"until", l.Grant().To, "next", "IDs are issued all the same")
 }
 
+// namesake logs that another live process has the owner of this lease.
+func (j *journal) namesake(l *Lease, process string) {
+	worker := none
+	if l.grant.Load() != nil {
+		worker = l.Worker()
+	}
+	next := "no ID repeats, but after a restart a process may get the other one's worker ID"
+	if l.o.Reuse == ReuseKeep {
+		next = "one of them waits for the worker ID that is kept for the owner"
+	}
+	j.warn(l, worker, "another live process has the same Owner", "process", process,
+		"next", next+"; give each process an Owner of its own")
+}
+
 // overlaps logs that another holder may have stamped what this holder has stamped.
 func (j *journal) overlaps(l *Lease, worker int, o *overlap) {
 	to := o.to

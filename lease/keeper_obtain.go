@@ -24,6 +24,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 			waits, ended := l.settle(ctx)
 			if err = s.still(waits, s.because(ended)); err == nil {
 				l.giveBack(l.ctx, s.tried, a.record.Worker)
+				l.known.namesake.entry = s.owner.Version
 				return nil
 			}
 			s.tried = append(s.tried, a)
@@ -175,6 +176,8 @@ func (s searchLog) waitsUntil(t time.Time) {
 func (s searchLog) waits(left time.Duration, shut shutDoor) { s.l.log.waits(s.l, left, shut) }
 
 func (s searchLog) missing(worker int) { s.l.log.missing(s.l, worker) }
+
+func (s searchLog) namesake(process string) { s.l.log.namesake(s.l, process) }
 
 func (s searchLog) rests(err error, until time.Time) {
 	if s.l.trouble() == nil && errors.Is(err, ErrExhausted) {

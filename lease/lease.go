@@ -32,12 +32,13 @@ type Lease struct {
 // known is what a lease knows from one hold to the next. The goroutine that renews uses it, and
 // Acquire before that.
 type known struct {
-	watch                  // how long entries have not changed
-	horizon horizon        // as the hold had it when it renewed last
-	passed  time.Time      // what the watermark had passed at the last look without a hold
-	lost    map[int]record // by worker ID: the last known records of lost worker IDs
-	last    int            // the worker ID that a search tried to take last, or none
-	inUse   bool           // the store has had an entry
+	watch                   // how long entries have not changed
+	horizon  horizon        // as the hold had it when it renewed last
+	passed   time.Time      // what the watermark had passed at the last look without a hold
+	lost     map[int]record // by worker ID: the last known records of lost worker IDs
+	last     int            // the worker ID that a search tried to take last, or none
+	inUse    bool           // the store has had an entry
+	namesake namesake
 
 	// gaveBack is closed after a first attempt to free the worker IDs that an acquisition took but
 	// does not use.
@@ -68,7 +69,7 @@ func newLease(s Store, o Options) *Lease {
 		slot:     make(chan *hold, 1),
 		holds:    holds{open: map[*time.Time]struct{}{}},
 		standing: standing{news: make(chan struct{}), done: make(chan struct{})},
-		known:    known{watch: watchOf(s), lost: map[int]record{}, last: none},
+		known:    known{watch: watchOf(s), lost: map[int]record{}, last: none, namesake: namesake{mine: map[int]string{}}},
 		log:      journal{log: o.Logger},
 		running:  running{asked: make(chan struct{}, 1), ended: make(chan struct{})},
 	}

@@ -432,4 +432,5 @@ func (h *holder) refused(want error) {
 
 func named(owner string) func(*Options) { return func(o *Options) { o.Owner = owner } }
 func stops(o *Options)                  { o.OnLoss = Stop }
+func unnamed(o *Options)                { o.Owner = "" }
 func reuse(r Reuse) func(*Options)      { return func(o *Options) { o.Reuse = r } }

@@ -35,7 +35,9 @@ type Options struct {
 	// Owner is the name under which the process asks for a worker ID. People read it in
 	// errors and in Whois, and an owner gets a worker ID that it had before, if one is
 	// free. Choose a name that stays the same across restarts and differs for each process,
-	// such as a pod's name. Empty: the host's name.
+	// such as a pod's name. If two live processes have the same Owner, both log it once; the older
+	// one up to 18 windows later. (It is not looked for with ReuseOnce.) Empty: the host's name,
+	// which several processes may have.
 	Owner string
 
 	// Window is how far ahead of the clock the lease may issue IDs. The lease saves this time
@@ -136,12 +138,13 @@ type Options struct {
 	// Logger gets what an operator should know: an error if no IDs are issued because the
 	// window has ended, and if IDs may have repeated; a warning if the worker ID was lost, if
 	// the store lost entries, if renewals have failed for half a window, if the store is away
-	// and the LocalCopy is used, if the clock leapt or stepped back, and if the layout will
-	// run out within a year; information when a worker ID was acquired, replaced or released,
+	// and the LocalCopy is used, if the clock leapt or stepped back, if another live process has the
+	// same Owner, and if the layout will run out within a year; information when a worker ID was acquired, replaced or released,
 	// and when a problem is over. A problem that lasts is logged once, and again if its cause
 	// changes. "next" says what will happen by itself. nil: slog.Default() at the time of Acquire.
 	Logger *slog.Logger
 
+	named        bool      // Owner is not the default
 	foreignClock bool      // Clock is not the kernel's
 	disk         disk.Func // of LocalCopy; nil: hostDisk
 }
@@ -164,7 +167,7 @@ func (o *Options) withDefaults(window time.Duration) (Options, error) {
 		return d, err
 	}
 	all := 1 << d.Layout.WorkerBits
-	d.Owner = cmp.Or(d.Owner, hostname())
+	d.named, d.Owner = d.Owner != "", cmp.Or(d.Owner, hostname())
 	d.Window = cmp.Or(d.Window, max(window, 3*min(d.Layout.Unit, time.Duration(1<<60))))
 	d.MaxLeap = cmp.Or(d.MaxLeap, time.Minute)
 	d.History = cmp.Or(d.History, 90*24*time.Hour)

@@ -31,6 +31,14 @@ func ownerKey(owner string) string {
 	return ownerPrefix + hex.EncodeToString(sum[:16])
 }
 
+// decodeOwner returns the worker ID in the entry of an owner and, if one is noted there, the process
+// that has found a namesake. ok is false if there is no entry, or if it cannot be read.
+func decodeOwner(e Entry) (worker int, by string, ok bool) {
+	digits, by, _ := strings.Cut(string(e.Value), " ")
+	worker, err := strconv.Atoi(digits)
+	return worker, by, e.Version != "" && err == nil
+}
+
 func chunksPrefix(worker int) string { return historyPrefix + strconv.Itoa(worker) + "/" }
 
 func chunkKey(worker, chunk int) string { return chunksPrefix(worker) + strconv.Itoa(chunk) }

@@ -14,7 +14,8 @@ type (
 )
 
 // MaxWindow is the longest Options.Window, unless three ticks of the layout are longer. Because of
-// it, newcomers know how long they have to wait after a store lost its records.
+// it, newcomers know how long they have to wait after a store lost its records. Only a directory of
+// which nothing is left does not tell that it was used: see the hazards of [File].
 const MaxWindow = driver.MaxWindow
 
 // Errors of a store. See [driver.ErrConflict], [driver.ErrAway] and [driver.ErrRefused].

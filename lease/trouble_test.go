@@ -229,7 +229,7 @@ func TestHoldersReturnsTheHoldersBesideAnUnreadableStore(t *testing.T) {
 func TestHealedHolderRenewsByOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		h := mustAcquire(t, m, plain, clockAt(0))
+		h := mustAcquire(t, m, plain, clockAt(0), unnamed)
 		m.set(func() { clear(m.entries) })
 		time.Sleep(healing(ms) + 2*span)
 		m.set(func() { m.asked = 0 })

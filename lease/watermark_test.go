@@ -475,11 +475,11 @@ func TestLiveHolderPutsTheWatermarkBackBesideOneThatCrashed(t *testing.T) {
 }
 
 // A lease that knows of no watermark asks the store once for each renewal, and now and then whether
-// there is a watermark.
+// there is a watermark. With an Owner it asks for a namesake once in 16 windows.
 func TestRenewalIsOneRequestIfNobodyReadsTheWatermark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		h := mustAcquire(t, m, fleet, clockAt(0))
+		h := mustAcquire(t, m, fleet, clockAt(0), unnamed)
 		requests, was := 0, h.Stats().Renewals
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
 			requests++
@@ -489,6 +489,11 @@ func TestRenewalIsOneRequestIfNobodyReadsTheWatermark(t *testing.T) {
 		require.EqualValues(t, h.Stats().Renewals-was, requests)
 		time.Sleep(24 * time.Hour)
 		require.InDelta(t, h.Stats().Renewals-was, requests, 64)
+		require.NoError(t, h.Release(t.Context()))
+		h = mustAcquire(t, m, fleet, clockAt(0))
+		requests = 0
+		time.Sleep(24 * time.Hour)
+		require.InDelta(t, h.Stats().Renewals+uint64(24*time.Hour/(16*span)), requests, 64)
 	})
 }
 

@@ -1,0 +1,111 @@
+package lease
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// This file finds a namesake: a live lease of another process with the same Options.Owner. Each of
+// the two logs it once.
+//
+// The entry of an owner names the worker ID that one of its leases took last. The other leases find
+// that lease by this entry and, if its record changes between two looks, note themselves in the
+// entry, where it finds them. A newcomer has its first look while it searches. With ReuseKeep it
+// waits for the worker ID of its namesake, and sees the record change meanwhile.
+
+// namesake is what a lease knows of its namesake.
+type namesake struct {
+	mine    map[int]string // by worker ID: the token that this lease drew last
+	entry   string         // the version of the owner's entry that this lease knows
+	suspect record         // the namesake's, as it was at the first look; zero if there is none
+	found   bool           // the namesake is in this log
+	note    string         // what the owner's entry has yet to say, so that the namesake logs it too
+
+	next  time.Time     // when the lease looks again,
+	pause time.Duration // and how long after the look before; 0 if it begins anew
+}
+
+// maxPause is the longest pause between two looks, in windows. The first one is a window.
+const maxPause = 16
+
+// seeksNamesake reports whether the lease has an owner that others should not have. With ReuseOnce
+// the store keeps nothing for an owner.
+func (o *Options) seeksNamesake() bool { return o.named && o.Reuse != ReuseOnce }
+
+// look looks for a namesake, and returns it when it is found.
+func (k *known) look(s line, owner string) (process string, err error) {
+	n := &k.namesake
+	e, err := s.get(ownerKey(owner))
+	if err != nil {
+		return "", err
+	}
+	if n.found {
+		return "", n.tell(s, owner, e)
+	}
+	worker, _, ok := decodeOwner(e)
+	by := n.hears(e)
+	switch {
+	case by != "":
+		return by, nil
+	case n.suspect.Token != "":
+		worker = n.suspect.Worker
+	case !ok || e.Version == n.entry:
+		return "", nil
+	}
+	r, err := getRecord(s, worker)
+	if err != nil {
+		return "", err
+	}
+	return k.suspect(s, owner, e, r)
+}
+
+// hears returns a namesake that has noted itself in the owner's entry since the lease saved or read
+// the entry.
+func (n *namesake) hears(e Entry) (process string) {
+	_, by, _ := decodeOwner(e)
+	if n.found || n.entry == "" || n.entry == e.Version {
+		return ""
+	}
+	n.found = by != ""
+	return by
+}
+
+// suspect compares r, a record that may be a namesake's, with the look before. If it has changed,
+// its holder lives, and suspect returns it, and tells it. e is the owner's entry.
+func (k *known) suspect(s line, owner string, e Entry, r record) (process string, err error) {
+	n, now := &k.namesake, s.read().moment
+	switch {
+	case n.found:
+	case r.State != StateHeld, r.Owner != owner, r.Token == n.mine[r.Worker], !r.live(k.idle(r, now)):
+		n.suspect = record{}
+		if worker, _, _ := decodeOwner(e); worker == r.Worker { // what the entry says leads to nobody
+			n.entry = e.Version
+		}
+	case r.Token != n.suspect.Token:
+		k.seen.sees(recordKey(r.Worker), r.version, now.at, healing(r.Layout.Unit))
+		n.suspect, n.pause = r, 0
+	case r.version != n.suspect.version:
+		n.found, n.note = true, processText(hostname(), os.Getpid())
+		return processText(r.Host, r.PID), n.tell(s, owner, e)
+	}
+	return "", nil
+}
+
+// tell notes this process in the owner's entry, unless another one is noted there.
+func (n *namesake) tell(s line, owner string, e Entry) (err error) {
+	worker, by, ok := decodeOwner(e)
+	if !ok {
+		worker = n.suspect.Worker
+	}
+	if by == "" {
+		_, err = s.put(ownerKey(owner), e.Version, []byte(strconv.Itoa(worker)+" "+n.note))
+	}
+	if err == nil {
+		n.note = ""
+	}
+	return err
+}
+
+func processText(host string, pid int) string { return fmt.Sprintf("%s, pid %d", host, pid) }

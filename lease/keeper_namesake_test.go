@@ -1,0 +1,72 @@
+//go:build go1.25
+
+package lease
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestNamesakesAreLoggedOnceByBoth(t *testing.T) {
+	for _, test := range []struct {
+		owner string
+		reuse Reuse
+		want  int
+	}{{"a", ReuseAny, 1}, {"a", ReuseKeep, 1}, {"a", ReuseOnce, 0}, {"", ReuseAny, 0}, {"", ReuseKeep, 0}} {
+		t.Run(fmt.Sprintf("owner=%s/reuse=%v", test.owner, test.reuse), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				var logs [2]bytes.Buffer
+				for i := range logs {
+					_, err := acquire(t, m, fleet, clockAt(0), func(o *Options) {
+						o.Owner, o.Reuse, o.Logger = test.owner, test.reuse, slog.New(slog.NewTextHandler(&logs[i], nil))
+					})
+					if i == 0 || test.reuse != ReuseKeep {
+						require.NoError(t, err)
+					} else {
+						require.ErrorIs(t, err, ErrExhausted)
+					}
+					time.Sleep(time.Hour) // the first one looks as seldom as it ever does
+				}
+				for i := range logs {
+					assert.Equal(t, test.want, strings.Count(logs[i].String(), "another live process has the same Owner"), logs[i].String())
+					if test.want > 0 {
+						assert.Contains(t, logs[i].String(), fmt.Sprintf("process=%q", processText(hostname(), os.Getpid())))
+					}
+				}
+			})
+		})
+	}
+}
+
+// If the store does not answer whoever looks for a namesake, the window does not end.
+func TestNoRenewalIsLateBecauseOfALookForANamesake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, looks := newMemory(), 0
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		m.becomes(func(ctx context.Context, q *query, next asks) error {
+			if strings.HasPrefix(q.key, ownerPrefix) {
+				looks++
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return next(ctx, q)
+		})
+		for range 1000 {
+			time.Sleep(97 * ms)
+			h.next()
+		}
+		assert.Equal(t, 5, looks, "after 1, 3, 7, 15 and 31 windows")
+		assert.Zero(t, h.Stats().Failures)
+	})
+}
