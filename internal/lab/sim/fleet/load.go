@@ -160,14 +160,16 @@ func (p *process) calls(callers ...[]*call) error {
 	p.solo.Store(len(callers) == 1)
 	p.inCall.Store(true)
 	gated := p.gated()
-	t := p.begins()
+	for _, c := range o.calls {
+		o.wanted += c.n
+	}
+	t := p.begins(o.wanted)
 	begun := time.Now()
 	p.meet(callers)
 	o.whole = time.Since(begun)
 	p.solo.Store(false)
 	p.inCall.Store(false)
 	for _, c := range o.calls {
-		o.wanted += c.n
 		o.ids = append(o.ids, c.ids...)
 		if c.err != nil && (o.isLone() || !isContextError(c.err)) {
 			o.err = c.err
