@@ -387,23 +387,52 @@ func TestGeneratorReturnsNothingOfAWindowOnAClonedMachine(t *testing.T) {
 		"NextIDContext": func(g *Generator) error { _, err := g.NextIDContext(t.Context()); return err },
 		"Fill":          func(g *Generator) error { _, err := g.Fill(t.Context(), make([]ID, 3)); return err },
 	} {
-		t.Run(name, func(t *testing.T) {
-			l, generation := newClonedLease()
-			g, err := NewLeased(l, nil)
-			require.NoError(t, err)
-			for range 100 {
-				require.NoError(t, call(g))
-			}
-			issued := g.Stats().Issued
-			generation.Store(1)
-			for range 3 {
-				err := call(g)
-				require.ErrorIs(t, err, ErrLeaseExpired)
-				require.ErrorIs(t, err, errClone)
-			}
-			assert.Equal(t, issued, g.Stats().Issued)
-		})
+		for _, clock := range []Clock{nil, ClockFunc(time.Now)} { // without the lock, and with it
+			t.Run(name, func(t *testing.T) {
+				l, generation := newClonedLease()
+				g, err := NewLeased(l, &Options{Clock: clock})
+				require.NoError(t, err)
+				for range 100 {
+					require.NoError(t, call(g))
+				}
+				issued := g.Stats().Issued
+				generation.Store(1)
+				for range 3 {
+					err := call(g)
+					require.ErrorIs(t, err, ErrLeaseExpired)
+					require.ErrorIs(t, err, errClone)
+				}
+				assert.Equal(t, issued, g.Stats().Issued)
+			})
+		}
 	}
+}
+
+// A generator that has found that it was cloned grants nothing more. Its floor is a time that a store
+// can keep.
+func TestFloorOfACloneIsATimeOfTheLayout(t *testing.T) {
+	l, generation := newClonedLease()
+	b := l.bind()
+	g, err := NewLeased(l, nil)
+	require.NoError(t, err)
+	generation.Store(1)
+	_, err = g.NextID()
+	require.ErrorIs(t, err, errClone)
+	require.False(t, b.Floor().Before(g.Layout().Epoch.Time()))
+}
+
+// The snapshot is taken after the call has begun, and before it chooses its ID: both copies choose
+// the same one.
+func TestCloneBeforeTheChoiceIsNoticed(t *testing.T) {
+	l, generation := newClonedLease()
+	g, err := NewLeased(l, &Options{Clock: ClockFunc(func() time.Time {
+		generation.Add(1)
+		return time.Now()
+	})})
+	require.NoError(t, err)
+	generation.Store(0)
+	_, err = g.NextID()
+	require.ErrorIs(t, err, errClone)
 }
 
 // A lease on a machine that is cloned may take another worker ID at once. Each copy has the slots of

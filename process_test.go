@@ -387,6 +387,24 @@ func TestNewWarnsWithoutALock(t *testing.T) {
 	require.Equal(t, 2, handled)
 }
 
+// A clock sequence that is used for the first time may have been used by the process before.
+func TestNewClockSequenceDoesNotRewindBelowAfter(t *testing.T) {
+	c, action := &stopped{noon}, ActionBump
+	after, err := small.Encode(Parts{Time: noon, Worker: 1})
+	require.NoError(t, err)
+	i := newIssuer(t, &Options{Layout: small, Clock: c, After: after, RewindTicks: 20,
+		OnBackward: BackwardFunc(func(Backward) Action { return action })})
+	for _, ahead := range []time.Duration{2 * ms, ms} {
+		c.now = noon.Add(ahead)
+		i.next()
+	}
+	require.EqualValues(t, 1, i.Stats().Bumps)
+	action = ActionRewind
+	c.now = noon.Add(-ms)
+	_, err = i.NextID()
+	require.ErrorIs(t, err, ErrClockBackward)
+}
+
 // When the clock sequence changes, calls wait for IDs of After's tick, and none has been returned.
 func TestClockSequenceIsNotUsedAgainBelowAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

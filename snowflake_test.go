@@ -23,10 +23,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestModel and TestEveryStateOfAFewBits check what calls do when ticks are spent, the clock goes
-// back or a lease changes. The tests here and in call_test.go and lease_test.go check what those
-// two do not cover: options, texts, panics, costs, concurrent use, the ends of layouts, and
-// combinations that they do not reach.
+// TestModel checks what calls do when ticks are spent, the clock goes back or a lease changes, and
+// word_test.go what calls without the lock do. The tests here and in call_test.go and lease_test.go
+// check what those do not cover: options, texts, panics, costs, concurrent use, the ends of layouts,
+// and combinations that they do not reach.
 
 const ms = time.Millisecond
 
