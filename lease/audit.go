@@ -152,7 +152,7 @@ func (c chunkEntries) of(s line, r *record) (holdings []Holding, whole bool, err
 	for chunk := r.Chunks.First; chunk < r.Chunks.Next; chunk++ {
 		e, ok := c[r.Worker][chunk]
 		if !ok {
-			return laterHistory(s, r)
+			return wholeHistory(s, r)
 		}
 		kept, err := decodeChunk(e)
 		if err != nil {
@@ -161,24 +161,6 @@ func (c chunkEntries) of(s line, r *record) (holdings []Holding, whole bool, err
 		holdings = append(holdings, kept...)
 	}
 	return holdings, true, nil
-}
-
-// laterHistory reads r again, and its history, until the chunks of both are the same.
-func laterHistory(s line, r *record) (holdings []Holding, whole bool, err error) {
-	for {
-		is, err := getRecord(s, r.Worker)
-		if err != nil || is.version == "" { // it was lost: what was read before counts
-			return nil, false, err
-		}
-		*r = is
-		holdings, whole, err = history(s, is)
-		if whole || err != nil {
-			return holdings, whole, err
-		}
-		if is, err = getRecord(s, r.Worker); err != nil || is.Chunks == r.Chunks {
-			return holdings, false, err
-		}
-	}
 }
 
 func (h *History) wholeFrom(d door, r record) int64 {
@@ -231,8 +213,10 @@ func (h *History) add(d door, r record, earlier []Holding, whole bool) {
 	}
 }
 
-// timeline returns the ticks of each holding. If several have a tick, it is of the one that issuer
-// returns.
+// timeline returns the ticks of each holding. If a change to another clock sequence was given up,
+// because its answer was lost, the history may have a holding with a later end than it had. Later
+// holders began at its real end. So if several holdings have a tick, it is of the one that began
+// last.
 func (h *History) timeline(holdings []*Holding) timeline {
 	slices.Reverse(holdings) // of those with one beginning, the first comes last
 	slices.SortStableFunc(holdings, func(a, b *Holding) int { return a.From.Compare(b.From) })

@@ -38,77 +38,66 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	if err := d.Layout.Check(id); err != nil {
 		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
 	}
-	parts := d.Layout.Decode(id)
-	for {
-		r, err := getRecord(from, parts.Worker)
-		if err != nil {
-			return Holding{}, err
-		}
-		h, err := whois(from, d, r, parts, id)
-		if errors.Is(err, ErrNeverIssued) {
-			if is, bad := getDoor(from); bad != nil || is.version != d.version {
-				return Whois(ctx, s, id) // entries were lost meanwhile
-			}
-		}
-		if err == nil || !errors.Is(err, ErrForgotten) {
-			return h, err
-		}
-		if again, bad := getRecord(from, parts.Worker); bad != nil || again.Chunks == r.Chunks {
-			return h, err
-		}
-		// A chunk was dropped meanwhile.
+	r, err := getRecord(from, d.Layout.Decode(id).Worker)
+	if err != nil {
+		return Holding{}, err
 	}
+	earlier, whole, unread := wholeHistory(from, &r)
+	h := newHistory(d)
+	h.add(d, r, earlier, whole)
+	by, err := h.Whois(id)
+	if err == nil {
+		return *by, nil
+	}
+	if unread != nil {
+		return Holding{}, unread
+	}
+	if errors.Is(err, ErrNeverIssued) {
+		if is, bad := getDoor(from); bad != nil || is.version != d.version {
+			return Whois(ctx, s, id) // entries were lost meanwhile
+		}
+	}
+	err = fmt.Errorf("%w: %d: %s", err, id, d.why(err, r, d.Layout.Decode(id)))
+	if errors.Is(err, ErrNotReported) {
+		return r.holding(), err
+	}
+	return Holding{}, err
 }
 
-func whois(s line, d door, r record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
+// why says why the history of r has no issuer for an ID.
+func (d door) why(err error, r record, id snowflake.Parts) string {
 	begins, known := d.begin(r)
-	if r.State == StateLost || r.version == "" {
-		if !known || parts.Time.Before(begins) {
-			return Holding{}, fmt.Errorf("%w: %d: the record of worker %d was lost", ErrForgotten, id, parts.Worker)
-		}
-		return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased; it may be reserved, such as for a column's default (docs/sql.md)",
-			ErrNeverIssued, id, parts.Worker)
+	switch {
+	case errors.Is(err, ErrNotReported):
+		return fmt.Sprintf("only %s can have issued it, at %s, and has reported nothing from %s on",
+			r.Owner, formatTime(id.Time), formatTime(r.bound(id.ClockSeq)))
+	case errors.Is(err, ErrNeverIssued) && r.version == "":
+		return fmt.Sprintf("worker %d was never leased; it may be reserved, such as for a column's default (docs/sql.md)", r.Worker)
+	case errors.Is(err, ErrNeverIssued):
+		return fmt.Sprintf("nobody had worker %d and clock sequence %d at %s", r.Worker, id.ClockSeq, formatTime(id.Time))
+	case r.State == StateLost || r.version == "":
+		return fmt.Sprintf("the record of worker %d was lost", r.Worker)
+	case !known:
+		return fmt.Sprintf("the store has lost entries, and the records of worker %d may be among them", r.Worker)
 	}
-	if h, ok := issuer(append([]Holding{r.holding()}, r.Ended...), parts); ok {
-		return h, nil
-	}
-	whole := true
-	if r.Chunks.First < r.Chunks.Next {
-		earlier, all, err := history(s, r)
-		if err != nil {
-			return Holding{}, err
-		}
-		if h, ok := issuer(earlier, parts); ok {
-			return h, nil
-		}
-		whole = all
-	}
-	if !known {
-		return Holding{}, fmt.Errorf("%w: %d: the store has lost entries, and the records of worker %d may be among them",
-			ErrForgotten, id, parts.Worker)
-	}
-	if !whole || parts.Time.Before(begins) {
-		return Holding{}, fmt.Errorf("%w: %d: its time is %s, and the history of worker %d begins at %s",
-			ErrForgotten, id, formatTime(parts.Time), r.Worker, formatTime(begins))
-	}
-	if r.Copy && !parts.Time.Before(r.bound(parts.ClockSeq)) {
-		return r.holding(), fmt.Errorf("%w: %d: only %s can have issued it, at %s, and has reported nothing from %s on",
-			ErrNotReported, id, r.Owner, formatTime(parts.Time), formatTime(r.bound(parts.ClockSeq)))
-	}
-	return Holding{}, fmt.Errorf("%w: %d: nobody had worker %d and clock sequence %d at %s",
-		ErrNeverIssued, id, r.Worker, parts.ClockSeq, formatTime(parts.Time))
+	return fmt.Sprintf("its time is %s, and the history of worker %d begins at %s", formatTime(id.Time), r.Worker, formatTime(begins))
 }
 
-// issuer returns the holding in which an ID was issued. If a change to another clock sequence was
-// given up, because its answer was lost, the history may have a holding with a later end than it
-// had. Later holders began at its real end, so the holding that began last is the right one.
-func issuer(holdings []Holding, parts snowflake.Parts) (by Holding, ok bool) {
-	for _, h := range holdings {
-		if h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To) && (!ok || h.From.After(by.From)) {
-			by, ok = h, true
+// wholeHistory returns the holdings of r that are not in its record, and whether they are all there.
+// If r was replaced meanwhile, so that chunks were dropped, r becomes its successor.
+func wholeHistory(s line, r *record) (holdings []Holding, whole bool, err error) {
+	for r.Chunks.First < r.Chunks.Next {
+		holdings, whole, err = history(s, *r)
+		if whole || err != nil {
+			return holdings, whole, err
 		}
+		is, err := getRecord(s, r.Worker)
+		if err != nil || is.version == "" || is.Chunks == r.Chunks { // lost: what was read before counts
+			return holdings, false, err
+		}
+		*r = is
 	}
-	return by, ok
+	return nil, true, nil
 }
 
 // history returns the holdings of r's chunks, and whether all chunks are there.
