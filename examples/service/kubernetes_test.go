@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,8 +17,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/install/installed"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/kubetest"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 const manifests = "../../deploy/kubernetes/"
@@ -26,6 +30,19 @@ func manifest(t *testing.T, file string) []byte {
 	b, err := os.ReadFile(manifests + file)
 	require.NoError(t, err)
 	return b
+}
+
+// testService returns a service in this process.
+func testService(t *testing.T) *service {
+	t.Helper()
+	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Release(context.Background()) })
+	gen, err := snowflake.NewLeased(l, nil)
+	require.NoError(t, err)
+	s, err := newService(gen, l, func(context.Context, order) error { return nil })
+	require.NoError(t, err)
+	return s
 }
 
 // The program understands the settings of the manifests, and the pod has enough time to stop.
