@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
@@ -379,17 +380,78 @@ func fresh(fault string) func(*testing.T) leasetest.Storage {
 	}
 }
 
-func TestStoreInMemoryPassesRun(t *testing.T) {
-	leasetest.Run(t, fresh(""), &leasetest.Options{FakeTime: true, Parallel: true})
+func TestMemoryPassesRun(t *testing.T) {
+	for name, clock := range map[string]snowflake.Clock{"without a clock": nil, "with a clock": snowflake.ClockFunc(time.Now)} {
+		t.Run(name, func(t *testing.T) {
+			leasetest.Run(t, inMemory(clock), &leasetest.Options{FakeTime: true, Parallel: true})
+		})
+	}
 }
 
-func TestStoreWithoutTimesPassesRun(t *testing.T) {
-	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		storage := fresh("no time")(t)
-		open := storage.Open
-		storage.Open = func() lease.Store { return struct{ lease.Store }{open()} } // without Now
-		return storage
-	}, &leasetest.Options{FakeTime: true, Parallel: true})
+func inMemory(clock snowflake.Clock) func(*testing.T) leasetest.Storage {
+	return func(*testing.T) leasetest.Storage {
+		m := &leasetest.Memory{Clock: clock}
+		return leasetest.Storage{Open: func() lease.Store { return m }, Wipe: m.Wipe}
+	}
+}
+
+// A request that Before refuses changes nothing.
+func TestMemoryThatIsAway(t *testing.T) {
+	var asked []string
+	away := errors.New("the store is away")
+	m := &leasetest.Memory{Clock: snowflake.ClockFunc(time.Now)}
+	e, err := m.Put(t.Context(), "a", "", []byte("1"))
+	require.NoError(t, err)
+	m.Before = func(_ context.Context, request, key string) error {
+		asked = append(asked, request+" "+key)
+		return away
+	}
+	_, errGet := m.Get(t.Context(), "a")
+	_, errList := m.List(t.Context(), "b")
+	_, errPut := m.Put(t.Context(), "a", e.Version, []byte("2"))
+	errDelete := m.Delete(t.Context(), "a", e.Version)
+	_, errNow := m.Now(t.Context())
+	for _, err := range []error{errGet, errList, errPut, errDelete, errNow} {
+		require.Equal(t, away, err)
+	}
+	require.Equal(t, []string{"Get a", "List b", "Put a", "Delete a", "Now "}, asked)
+	m.Before = nil
+	is, err := m.Get(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, e, is)
+}
+
+func ExampleMemory() {
+	ctx, away := context.Background(), false
+	store := &leasetest.Memory{Before: func(context.Context, string, string) error {
+		if away {
+			return errors.New("the store is away")
+		}
+		return nil
+	}}
+	l, err := lease.Acquire(ctx, store, &lease.Options{NewStore: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	gen, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	away = true
+	_, err = gen.NextID() // until the window ends
+	fmt.Println(err, l.Ready())
+	away = false
+	fmt.Println(l.Release(ctx))
+	// Output:
+	// <nil> <nil>
+	// <nil>
+}
+
+// The store of the faults below, without one.
+func TestStoreWithoutAFaultPassesRun(t *testing.T) {
+	leasetest.Run(t, fresh(""), &leasetest.Options{FakeTime: true, Parallel: true})
 }
 
 // leaderless is a client that is told once that the store is away. Its Put may have stored the
@@ -417,7 +479,7 @@ func (c leaderless) Put(ctx context.Context, key, old string, value []byte) (lea
 func TestStoreThatIsAwayForAMomentPassesRun(t *testing.T) {
 	tries := map[string]int64{}
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		storage, calls := fresh("no time")(t), new(atomic.Int64)
+		storage, calls := inMemory(nil)(t), new(atomic.Int64)
 		tries[t.Name()]++
 		if n := tries[t.Name()]; n < 5 {
 			calls.Store(2 * n)

@@ -68,9 +68,9 @@ func TestFrozenProcessIssuesAtEachRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, p := newServer(), new(platform)
-				s.now = p.Now
+				s.Clock = p
 				if !test.hasClock {
-					s.now = func() time.Time { return time.Time{} }
+					s.Clock = nil
 				}
 				l, g := p.environment(t, s, "a", 1024, test.window, test.maxLeap)
 				asked := len(s.asked)
@@ -116,7 +116,7 @@ func TestFrozenProcessWhoseWorkerIDIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const window = 30 * time.Second
 		s, p := newServer(), new(platform)
-		s.now = p.Now
+		s.Clock = p
 		a, g := p.environment(t, s, "a", 2, window, 0)
 		before, err := g.NextID()
 		require.NoError(t, err)

@@ -8,13 +8,11 @@ package scale
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,30 +23,40 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
 const window = 3 * time.Second
 
 var processes = depth.Of(64, 512) // 512 are in a shard of 1,024 worker IDs
 
-// server is a store in memory that answers after 1 to 3 ms and counts the requests.
+// server is a store that answers after 1 to 3 ms and counts the requests.
 type server struct {
+	leasetest.Memory
 	mu      sync.Mutex
-	entries map[string]lease.Entry
 	refuses bool
 	hangs   bool
-	now     func() time.Time // its clock; the zero time if it has none
 
 	asked             []time.Time
 	reads, read, puts int // requests that read, the entries that they found, and Puts
 }
 
-func newServer() *server { return &server{entries: map[string]lease.Entry{}, now: time.Now} }
+func newServer() *server {
+	s := &server{Memory: leasetest.Memory{Clock: snowflake.ClockFunc(time.Now)}}
+	s.Before = s.reach
+	return s
+}
 
-func (s *server) reach(ctx context.Context) error {
+func (s *server) reach(ctx context.Context, request, _ string) error {
 	time.Sleep(time.Millisecond + rand.N(2*time.Millisecond))
 	s.mu.Lock()
 	s.asked = append(s.asked, time.Now())
+	switch request {
+	case "Get", "List":
+		s.reads++
+	case "Put", "Delete":
+		s.puts++
+	}
 	refuses, hangs := s.refuses, s.hangs
 	s.mu.Unlock()
 	switch {
@@ -57,61 +65,26 @@ func (s *server) reach(ctx context.Context) error {
 	case hangs:
 		<-ctx.Done()
 	}
-	return ctx.Err()
+	return nil
 }
 
 func (s *server) Get(ctx context.Context, key string) (lease.Entry, error) {
-	if err := s.reach(ctx); err != nil {
-		return lease.Entry{}, err
-	}
+	e, err := s.Memory.Get(ctx, key)
+	s.found(min(len(e.Version), 1))
+	return e, err
+}
+
+func (s *server) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+	all, err := s.Memory.List(ctx, prefix)
+	s.found(len(all))
+	return all, err
+}
+
+// found counts entries that were read.
+func (s *server) found(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reads++
-	e, is := s.entries[key]
-	if is {
-		s.read++
-	}
-	return e, nil
-}
-
-func (s *server) List(ctx context.Context, prefix string) (found []lease.Entry, err error) {
-	if err := s.reach(ctx); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key, e := range s.entries {
-		if strings.HasPrefix(key, prefix) {
-			found = append(found, e)
-		}
-	}
-	s.reads, s.read = s.reads+1, s.read+len(found)
-	return found, nil
-}
-
-func (s *server) Now(ctx context.Context) (time.Time, error) { return s.now(), s.reach(ctx) }
-
-func (s *server) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	e := lease.Entry{Key: key, Version: crand.Text(), Value: slices.Clone(value), Time: s.now()}
-	return e, s.change(ctx, key, old, func() { s.entries[key] = e })
-}
-
-func (s *server) Delete(ctx context.Context, key, old string) error {
-	return s.change(ctx, key, old, func() { delete(s.entries, key) })
-}
-
-func (s *server) change(ctx context.Context, key, old string, do func()) error {
-	if err := s.reach(ctx); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.puts++
-	if s.entries[key].Version != old {
-		return lease.ErrConflict
-	}
-	do()
-	return nil
+	s.read += n
 }
 
 // set makes the server refuse, hang or work.
