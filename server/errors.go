@@ -1,11 +1,15 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -14,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
 // fieldError says which field of a request is invalid, and why.
@@ -45,15 +50,6 @@ func (quotaError) Error() string {
 // Is matches any quotaError.
 func (quotaError) Is(target error) bool { _, ok := target.(quotaError); return ok }
 
-// retryAfter returns when the same call may succeed.
-func retryAfter(err error) time.Duration {
-	var q quotaError
-	if errors.As(err, &q) {
-		return time.Duration(q)
-	}
-	return time.Second
-}
-
 var (
 	errToken       = errors.New("the bearer token is missing or wrong: send the header Authorization: Bearer TOKEN")
 	errWaiting     = errors.New("the server waits for a worker ID")
@@ -68,13 +64,16 @@ var (
 	errInternal    = errors.New("the server has failed: its log says why")
 )
 
-// kinds has the codes of errors. The first that matches applies: an expired lease comes before a
-// deadline, because its cause may be a deadline of the store.
-var kinds = []struct {
+// kind is an error with its code.
+type kind struct {
 	err  error
 	code connect.Code
 	told error // for the client, if the error may name users, databases, hosts or processes
-}{
+}
+
+// kinds has the codes of errors. The first that matches applies: an expired lease comes before a
+// deadline, because its cause may be a deadline of the store.
+var kinds = []kind{
 	{snowflake.ErrLeaseExpired, connect.CodeUnavailable, errUnavailable},
 	{snowflake.ErrClockBackward, connect.CodeUnavailable, errUnavailable},
 	{snowflake.ErrBeforeEpoch, connect.CodeUnavailable, errUnavailable},
@@ -91,70 +90,6 @@ var kinds = []struct {
 	{snowflake.ErrTimeExhausted, connect.CodeFailedPrecondition, snowflake.ErrTimeExhausted},
 }
 
-// tell returns the code of an error and the error for the client. If that hides the cause, it keeps
-// the cause for the log.
-func (q *request) tell(err error) (code connect.Code, told error) {
-	if errors.As(err, new(*fieldError)) {
-		return connect.CodeInvalidArgument, err
-	}
-	for _, k := range kinds {
-		switch {
-		case !errors.Is(err, k.err):
-			continue
-		case k.told == nil:
-			return k.code, err
-		case k.told != errLate && k.told != errCanceled:
-			q.cause = err
-		}
-		return k.code, k.told
-	}
-	q.cause = err
-	return connect.CodeInternal, errInternal
-}
-
-// failed is fail, but returns nil if err is nil.
-func failed(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fail(ctx, err)
-}
-
-// fail returns the error of a call for the client, and notes its code for the log.
-func fail(ctx context.Context, err error) *connect.Error {
-	q := of(ctx)
-	code, told := q.tell(err)
-	q.code = code.String()
-	e := connect.NewError(code, told)
-	switch code {
-	case connect.CodeInvalidArgument:
-		var field *fieldError
-		errors.As(err, &field)
-		add(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
-			{Field: field.field, Description: field.err.Error()},
-		}})
-		if field.most > 0 { // a client can ask again for fewer
-			add(e, &errdetails.ErrorInfo{
-				Reason: "TOO_MANY", Domain: "snowflake",
-				Metadata: map[string]string{"field": field.field, "max": fmt.Sprint(field.most)},
-			})
-		}
-	case connect.CodeUnavailable, connect.CodeResourceExhausted:
-		wait := retryAfter(err)
-		e.Meta().Set("Retry-After", fmt.Sprint(int64(math.Ceil(wait.Seconds()))))
-		add(e, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
-	case connect.CodeUnauthenticated:
-		e.Meta().Set("WWW-Authenticate", "Bearer")
-	}
-	return e
-}
-
-func add(e *connect.Error, detail proto.Message) {
-	if d, err := connect.NewErrorDetail(detail); err == nil { // it can always be marshalled
-		e.AddDetail(d)
-	}
-}
-
 // statuses has the HTTP statuses of codes, as the Connect protocol has them. The status of other
 // codes is 500.
 var statuses = map[connect.Code]int{
@@ -165,4 +100,122 @@ var statuses = map[connect.Code]int{
 	connect.CodeUnimplemented:     http.StatusNotImplemented,
 	connect.CodeUnavailable:       http.StatusServiceUnavailable,
 	connect.CodeDeadlineExceeded:  http.StatusGatewayTimeout,
+}
+
+// failure is an error as a client gets it.
+type failure struct {
+	code   connect.Code
+	status int // of HTTP
+	told   error
+	field  *fieldError   // the field that is invalid, or nil
+	retry  time.Duration // the time after which the same call may succeed; 0: it never does
+	cause  error         // the error for the log, if told hides it
+}
+
+func (f failure) Error() string { return f.told.Error() }
+
+// refused returns a failure of a request of HTTP that is no call, and has no code in the metrics.
+func refused(status int, code connect.Code, format string, args ...any) failure {
+	return failure{status: status, code: code, told: fmt.Errorf(format, args...)}
+}
+
+// classify returns the failure that answers an error.
+func classify(err error) failure {
+	f := failure{code: connect.CodeInternal, told: errInternal, cause: err}
+	if errors.As(err, &f.field) {
+		f.code, f.told, f.cause = connect.CodeInvalidArgument, err, nil
+	} else if i := slices.IndexFunc(kinds, func(k kind) bool { return errors.Is(err, k.err) }); i >= 0 {
+		f.code, f.told = kinds[i].code, cmp.Or(kinds[i].told, err)
+		if f.told == err || f.told == errLate || f.told == errCanceled {
+			f.cause = nil
+		}
+	}
+	if f.code == connect.CodeUnavailable || f.code == connect.CodeResourceExhausted {
+		f.retry = time.Second
+		if q := quotaError(0); errors.As(err, &q) {
+			f.retry = time.Duration(q)
+		}
+	}
+	f.status = cmp.Or(statuses[f.code], http.StatusInternalServerError)
+	return f
+}
+
+// fail returns the failure that answers an error, and notes it for the log and the metrics.
+func fail(ctx context.Context, err error) failure {
+	var f failure
+	if !errors.As(err, &f) {
+		f = classify(err)
+		of(ctx).outcome = outcome{f.code.String(), f.cause}
+	}
+	return f
+}
+
+// header returns what the failure adds to the header of an answer.
+func (f failure) header() http.Header {
+	h := http.Header{}
+	if f.retry > 0 {
+		h.Set("Retry-After", fmt.Sprint(int64(math.Ceil(f.retry.Seconds()))))
+	}
+	if f.code == connect.CodeUnauthenticated {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	return h
+}
+
+// rpc returns the failure as the error of a call.
+func (f failure) rpc() *connect.Error {
+	e := connect.NewError(f.code, f.told)
+	maps.Copy(e.Meta(), f.header())
+	if f.field != nil {
+		add(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: f.field.field, Description: f.field.err.Error()},
+		}})
+		if f.field.most > 0 { // a client can ask again for fewer
+			add(e, &errdetails.ErrorInfo{
+				Reason: "TOO_MANY", Domain: "snowflake",
+				Metadata: map[string]string{"field": f.field.field, "max": fmt.Sprint(f.field.most)},
+			})
+		}
+	}
+	if f.retry > 0 {
+		add(e, &errdetails.RetryInfo{RetryDelay: durationpb.New(f.retry)})
+	}
+	return e
+}
+
+func add(e *connect.Error, detail proto.Message) {
+	if d, err := connect.NewErrorDetail(detail); err == nil { // it can always be marshalled
+		e.AddDetail(d)
+	}
+}
+
+// problem is the form of all errors in JSON.
+type problem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Field   string `json:"field,omitempty"`
+}
+
+func (p problem) text() []byte { return []byte(p.Message + "\n") }
+
+// write answers a request of HTTP.
+func (f failure) write(w http.ResponseWriter, r *http.Request) {
+	p := problem{Code: f.code.String(), Message: f.told.Error()}
+	if f.field != nil {
+		p.Field = f.field.field
+	}
+	maps.Copy(w.Header(), f.header())
+	write(w, r, f.status, p)
+}
+
+var rpcErrors = connect.NewErrorWriter()
+
+// refuse answers a request with an error, in the protocol of the request.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	f := fail(r.Context(), err)
+	if strings.HasPrefix(r.URL.Path, "/"+snowflakev1connect.SnowflakeServiceName+"/") && rpcErrors.IsSupported(r) {
+		_ = rpcErrors.Write(w, r, f.rpc()) // fails only if the client is gone
+		return
+	}
+	f.write(w, r)
 }

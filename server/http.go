@@ -1,11 +1,9 @@
 package server
 
 import (
-	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -22,61 +20,47 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
-// reply is an answer to a plain HTTP request: an object for JSON, and a text for clients that
-// prefer text/plain.
-type reply struct {
-	text []byte
-	json any
-}
+// answer is what a request of HTTP gets: its JSON or, if the client prefers that, its text.
+type answer interface{ text() []byte }
 
-// answer writes the reply in the form that the client prefers. It refuses unknown parameters of the
-// query.
-type answer struct {
-	to         func(r *http.Request) (reply, error)
-	parameters []string
-}
-
-func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out, err := reply{}, a.check(r)
-	if err == nil {
-		out, err = a.to(r)
-	}
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		writeRefusal(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has over %d bytes", maxBody))
-	case err != nil:
-		writeError(w, r, err)
-	default:
-		write(w, r, http.StatusOK, out)
-	}
+// get answers with what to returns, and refuses parameters of the query that to does not know.
+func get(to func(r *http.Request) (answer, error), parameters ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := check(r.URL.RawQuery, parameters)
+		var a answer
+		if err == nil {
+			a, err = to(r)
+		}
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
+		write(w, r, http.StatusOK, a)
+	})
 }
 
 // check returns an error if a parameter of the query would be ignored.
-func (a answer) check(r *http.Request) error {
-	if r.URL.RawQuery == "" {
+func check(rawQuery string, parameters []string) error {
+	if rawQuery == "" {
 		return nil
 	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
+	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
 		return wrong("query", "it cannot be read: %%, & and ; in a value are written %%25, %%26 and %%3B")
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
-		case !slices.Contains(a.parameters, name):
-			return &fieldError{field: name[:min(len(name), 32)], err: errors.New(cmp.Or(a.hint(name), "there is no such parameter"))}
-		case len(query[name]) > 1:
-			return wrong(name, "it is there %d times", len(query[name]))
+		case slices.Contains(parameters, name):
+			if len(query[name]) > 1 {
+				return wrong(name, "it is there %d times", len(query[name]))
+			}
+		case name == "n":
+			return wrong(name, "this path has no n: GET /ids?n=3 returns three IDs")
+		default:
+			return wrong(name[:min(len(name), 32)], "there is no such parameter")
 		}
 	}
 	return nil
-}
-
-// hint returns what the client most likely meant.
-func (a answer) hint(name string) string {
-	if name == "n" {
-		return "this path has no n: GET /ids?n=3 returns three IDs"
-	}
-	return ""
 }
 
 // The values of headers, which all answers share.
@@ -88,90 +72,36 @@ var (
 	isText  = []string{"text/plain; charset=utf-8"}
 )
 
-func write(w http.ResponseWriter, r *http.Request, status int, out reply) {
+// write writes an answer in the form that the client prefers.
+func write(w http.ResponseWriter, r *http.Request, status int, a answer) {
 	h := w.Header()
 	h["Vary"], h["Cache-Control"], h["X-Content-Type-Options"] = varies, noStore, noSniff
 	if wantsText(r) {
 		h["Content-Type"] = isText
 		w.WriteHeader(status)
-		_, _ = w.Write(out.text)
+		_, _ = w.Write(a.text())
 		return
 	}
 	h["Content-Type"] = isJSON
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(out.json) // fails only if the client is gone
+	_ = json.NewEncoder(w).Encode(a) // fails only if the client is gone
 }
 
-// problem is the form of all errors in JSON.
-type problem struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Field   string `json:"field,omitempty"`
+// one and many are the answers with new IDs.
+type one struct {
+	ID snowflake.ID `json:"id"`
 }
 
-func (p problem) write(w http.ResponseWriter, r *http.Request, status int) {
-	write(w, r, status, reply{[]byte(p.Message + "\n"), p})
+func (a one) text() []byte { return lines(a.ID) }
+
+type many struct {
+	IDs []snowflake.ID `json:"ids"`
 }
 
-// writeError writes an error, with the field that it is about.
-func writeError(w http.ResponseWriter, r *http.Request, err error) {
-	e := fail(r.Context(), err)
-	maps.Copy(w.Header(), e.Meta())
-	body := problem{Code: e.Code().String(), Message: e.Message()}
-	var f *fieldError
-	if errors.As(err, &f) {
-		body.Field = f.field
-	}
-	body.write(w, r, cmp.Or(statuses[e.Code()], http.StatusInternalServerError))
-}
-
-// refusals has the codes of the statuses with which a request is refused as HTTP.
-var refusals = map[int]connect.Code{
-	http.StatusNotFound:              connect.CodeNotFound,
-	http.StatusMethodNotAllowed:      connect.CodeUnimplemented,
-	http.StatusRequestEntityTooLarge: connect.CodeInvalidArgument,
-	http.StatusUnsupportedMediaType:  connect.CodeInvalidArgument,
-	http.StatusMisdirectedRequest:    connect.CodePermissionDenied,
-}
-
-// writeRefusal writes an error that net/http would write as a text.
-func writeRefusal(w http.ResponseWriter, r *http.Request, status int, message string) {
-	problem{Code: refusals[status].String(), Message: message}.write(w, r, status)
-}
-
-func (s *Server) getID(r *http.Request) (reply, error) {
-	id, err := s.next(r.Context())
-	if err != nil {
-		return reply{}, err
-	}
-	if wantsText(r) {
-		return reply{text: lines([]snowflake.ID{id})}, nil
-	}
-	return reply{json: struct {
-		ID snowflake.ID `json:"id"`
-	}{id}}, nil
-}
-
-func (s *Server) getIDs(r *http.Request) (reply, error) {
-	text := r.URL.Query().Get("n")
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || strconv.FormatInt(n, 10) != text { // no + and no leading zeros, as in an ID
-		return reply{}, wrong("n", "%.32q is not a whole number such as 100: say how many IDs, as in /ids?n=100", text)
-	}
-	ids, err := s.issue(r.Context(), n)
-	if err != nil {
-		return reply{}, err
-	}
-	if wantsText(r) {
-		return reply{text: lines(ids)}, nil
-	}
-	return reply{json: struct {
-		IDs []snowflake.ID `json:"ids"`
-	}{ids}}, nil
-}
+func (a many) text() []byte { return lines(a.IDs...) }
 
 // lines returns the IDs, one a line.
-func lines(ids []snowflake.ID) []byte {
+func lines(ids ...snowflake.ID) []byte {
 	b := make([]byte, 0, len(ids)*len("9223372036854775807\n"))
 	for _, id := range ids {
 		b, _ = id.AppendText(b) // fails only for a negative ID
@@ -180,40 +110,54 @@ func lines(ids []snowflake.ID) []byte {
 	return b
 }
 
-func (s *Server) getDecode(r *http.Request) (reply, error) {
-	d, err := s.read("id", r.PathValue("id"), r.URL.Query().Get("layout"))
-	if err != nil {
-		return reply{}, err
-	}
-	text := fmt.Appendf(nil, "%v %v\n", d.id, d.parts)
-	if d.form != "decimal" {
-		text = fmt.Appendf(nil, "%v %v form=%q\n", d.id, d.parts, d.form)
-	}
-	return reply{text, shown.Decode(d.id, d.form, d.layout)}, nil
+func (s *Server) getID(r *http.Request) (answer, error) {
+	id, err := s.next(r.Context())
+	return one{id}, err
 }
 
+func (s *Server) getIDs(r *http.Request) (answer, error) {
+	text := r.URL.Query().Get("n")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != text { // no + and no leading zeros, as in an ID
+		return nil, wrong("n", "%.32q is not a whole number such as 100: say how many IDs, as in /ids?n=100", text)
+	}
+	ids, err := s.issue(r.Context(), n)
+	return many{ids}, err
+}
+
+func (s *Server) getDecode(r *http.Request) (answer, error) {
+	return s.read("id", r.PathValue("id"), r.URL.Query().Get("layout"))
+}
+
+// guesses has the layouts that IDs most likely have.
+type guesses struct{ shown.Guesses }
+
+func (g guesses) text() []byte { return []byte(g.Text(5)) }
+
 // identify guesses the layouts of the IDs in the body, one a line.
-func (s *Server) identify(r *http.Request) (reply, error) {
+func (s *Server) identify(r *http.Request) (answer, error) {
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return reply{}, &fieldError{field: "body", err: err}
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return nil, refused(http.StatusRequestEntityTooLarge, connect.CodeInvalidArgument, "the request has over %d bytes", maxBody)
 	}
 	words := strings.Fields(string(body))
-	if len(words) == 0 {
-		return reply{}, wrong("body", "it has no IDs: write one a line")
+	if err == nil && len(words) == 0 {
+		err = errors.New("it has no IDs: write one a line")
 	}
-	readings, err := texts.IDs(words)
+	var readings []texts.Reading
+	if err == nil {
+		readings, err = texts.IDs(words)
+	}
 	if err != nil {
-		return reply{}, &fieldError{field: "body", err: err}
+		return nil, &fieldError{field: "body", err: err}
 	}
-	found := shown.Identify(readings, time.Now())
-	return reply{[]byte(found.Text(5)), found}, nil
+	return guesses{shown.Identify(readings, time.Now())}, nil
 }
 
 //go:embed openapi.json
 var openAPI []byte
 
 func getOpenAPI(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
+	w.Header()["Content-Type"] = isJSON
 	_, _ = w.Write(openAPI)
 }

@@ -12,7 +12,7 @@ func (s *Server) next(ctx context.Context) (snowflake.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := of(ctx).spend(1); err != nil {
+	if err := of(ctx).quota.spend(1); err != nil {
 		return 0, err
 	}
 	return i.gen.NextIDContext(ctx)
@@ -27,10 +27,11 @@ func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 	if err := s.atOnce(ctx, "n", n); err != nil {
 		return nil, err
 	}
-	if err := of(ctx).take(weight(n)); err != nil {
+	c := of(ctx)
+	if err := c.room.take(weight(n)); err != nil {
 		return nil, err
 	}
-	if err := of(ctx).spend(int(n)); err != nil {
+	if err := c.quota.spend(int(n)); err != nil {
 		return nil, err
 	}
 	ids := make([]snowflake.ID, n)
@@ -40,15 +41,15 @@ func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 
 // atOnce returns an error if a call may not ask for n IDs, at all or with this token.
 func (s *Server) atOnce(ctx context.Context, field string, n int64) error {
-	if q := of(ctx).quota; q != nil && n > int64(q.Burst()) && n <= int64(s.o.MaxIDs) {
-		return tooMany(field, int64(q.Burst()), "%d is over the %d that the token's quota allows at once: "+
-			"ask for fewer, or give the token another burst", n, q.Burst())
+	if most := int64(of(ctx).quota.atOnce()); n > most && n <= int64(s.o.MaxIDs) {
+		return tooMany(field, most, "%d is over the %d that the token's quota allows at once: "+
+			"ask for fewer, or give the token another burst", n, most)
 	}
-	return within(field, n, int64(s.o.MaxIDs))
+	return inRange(field, n, int64(s.o.MaxIDs))
 }
 
-// within returns an error if the number in a field is not from 1 to most.
-func within(field string, n, most int64) error {
+// inRange returns an error if the number in a field is not from 1 to most.
+func inRange(field string, n, most int64) error {
 	switch {
 	case n > most:
 		return tooMany(field, most, "%d is not 1 to %d", n, most)

@@ -15,6 +15,42 @@ type load struct {
 	of  map[string]int64
 }
 
+// limited refuses requests for which there is no room. A handler takes more room if its answer is
+// large.
+func (l *load) limited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		room := &of(r.Context()).room
+		room.load, room.client = l, clientOf(r)
+		defer room.leave()
+		if err := room.take(1); err != nil {
+			refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// room is what a request takes of a load.
+type room struct {
+	load   *load // nil: without limits
+	client string
+	taken  int64
+}
+
+// take takes room for n more until the request ends.
+func (r *room) take(n int64) error {
+	if r.load == nil {
+		return nil
+	}
+	err := r.load.add(r.client, n)
+	if err == nil {
+		r.taken += n
+	}
+	return err
+}
+
+func (r *room) leave() { _ = r.load.add(r.client, -r.taken) } // returning room does not fail
+
 // add takes room for n more of a client, or returns room if n is negative.
 func (l *load) add(client string, n int64) error {
 	l.mu.Lock()

@@ -8,12 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -164,47 +162,6 @@ func TestTooManyIDsInFlightAreRefused(t *testing.T) {
 		resp, _ = get(t, client, inMemory+"/readyz")
 		assert.Equal(t, 200, resp.StatusCode)
 	})
-}
-
-// unread is the answer to a client that does not read until it is told to.
-type unread struct {
-	*httptest.ResponseRecorder
-	read chan struct{}
-}
-
-func (u unread) Write(b []byte) (int, error) {
-	<-u.read
-	return len(b), nil
-}
-
-// A client that takes large answers slowly fills its own share, and nobody else's.
-func TestOneClientLeavesRoomForOthers(t *testing.T) {
-	for _, c := range []struct{ slow, same, other string }{
-		{"192.0.2.1:%d", "[::ffff:192.0.2.1]:5000", "192.0.2.2:4000"},
-		// Two of one network, and one of another.
-		{"[2001:db8::%d]:4000", "[2001:db8::ffff]:4000", "[2001:db8:0:1::1]:4000"},
-	} {
-		inFakeTime(t, func(t *testing.T) {
-			s := newServer(t, generator(t), nil)
-			from := func(addr string) *http.Request {
-				r := httptest.NewRequest(http.MethodGet, "/ids?n=50000", nil)
-				r.RemoteAddr = addr
-				return r
-			}
-			read := make(chan struct{})
-			for i := range 40 {
-				go s.ServeHTTP(unread{httptest.NewRecorder(), read}, from(fmt.Sprintf(c.slow, 4000+i)))
-			}
-			time.Sleep(time.Second)
-			w := answer(s, from(c.same))
-			assert.Equal(t, http.StatusTooManyRequests, w.Code, "the slow client has more than its share")
-			assert.Contains(t, w.Body.String(), "of yours")
-			assert.Equal(t, http.StatusOK, answer(s, from(c.other)).Code, "another client is starved")
-			close(read)
-			synctest.Wait()
-			assert.Contains(t, metrics(s), nothingInFlight)
-		})
-	}
 }
 
 // Idle connections cost little memory and keep nobody out.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -22,16 +23,19 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// observer counts requests.
+// observer counts and logs requests.
 type observer struct {
-	sometimes *rate.Sometimes // limits Options.Logger
+	log       *slog.Logger    // of failures
+	sometimes *rate.Sometimes // limits log
+	access    *slog.Logger    // or nil
 	durations *prometheus.HistogramVec
 	clients   *prometheus.CounterVec
 	registry  *prometheus.Registry
 	handler   http.Handler // of /metrics
 }
 
-func newObserver(o Options, s *Server) (observer, error) {
+// newObserver registers the metrics, and shows what the gauges return.
+func newObserver(o Options, gauges ...prometheus.Collector) (*observer, error) {
 	registry := o.Registry
 	if registry == nil {
 		registry = prometheus.NewRegistry()
@@ -47,34 +51,35 @@ func newObserver(o Options, s *Server) (observer, error) {
 		Name: "snowflake_server_client_requests_total",
 		Help: "Requests with a token that has a name, by the name and the code.",
 	}, []string{"client", "code"})
-	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "snowflake_server_in_flight",
-		Help: "What is in flight: 1 for a request, and 1 more for each 1,024 IDs of its answer.",
-	}, s.load.inFlight)
-	room := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "snowflake_server_in_flight_limit",
-		Help: "How much may be in flight.",
-	}, func() float64 { return float64(o.MaxInFlight) })
-	connections := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "snowflake_server_connections",
-		Help: "Open connections.",
-	}, func() float64 { return float64(s.open.Load()) })
-	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "snowflake_server_waiting_seconds",
-		Help: "How long the server has waited for a worker ID since its start, as /readyz says. 0: it has one.",
-	}, func() float64 {
-		if s.issuer.Load() != nil {
-			return 0
-		}
-		return time.Since(s.begun).Seconds()
-	})
-	for _, c := range []prometheus.Collector{durations, clients, inFlight, room, connections, waiting, s.mark} {
+	for _, c := range append(gauges, durations, clients) {
 		if err := registry.Register(c); err != nil {
-			return observer{}, fmt.Errorf("server: metrics: %w", err)
+			return nil, fmt.Errorf("server: metrics: %w", err)
 		}
 	}
-	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	return observer{&rate.Sometimes{Interval: 10 * time.Second}, durations, clients, registry, handler}, nil
+	return &observer{
+		log: o.Logger, sometimes: &rate.Sometimes{Interval: 10 * time.Second}, access: o.AccessLog,
+		durations: durations, clients: clients, registry: registry, handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+	}, nil
+}
+
+// gauges returns what the server shows of itself.
+func (s *Server) gauges() []prometheus.Collector {
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "snowflake_server_" + name, Help: help}, value)
+	}
+	return []prometheus.Collector{
+		s.mark,
+		gauge("in_flight", "What is in flight: 1 for a request, and 1 more for each 1,024 IDs of its answer.", s.load.inFlight),
+		gauge("in_flight_limit", "How much may be in flight.", func() float64 { return float64(s.load.max) }),
+		gauge("connections", "Open connections.", func() float64 { return float64(s.open.Load()) }),
+		gauge("waiting_seconds", "How long the server has waited for a worker ID since its start, as /readyz says. 0: it has one.",
+			func() float64 {
+				if s.issuer.Load() != nil {
+					return 0
+				}
+				return time.Since(s.begun).Seconds()
+			}),
+	}
 }
 
 // follow registers the metrics of a generator and its lease.
@@ -93,30 +98,72 @@ func (o *observer) follow(gen *snowflake.Generator, l *lease.Lease, fleet string
 	return nil
 }
 
+// observed counts and logs the requests that a handler answers. A mux that is next sets the pattern
+// by which they are counted.
+func (o *observer) observed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun, c, seen := time.Now(), new(call), &seen{ResponseWriter: w}
+		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+		next.ServeHTTP(seen, r)
+		o.observe(r, c, seen, time.Since(begun))
+	})
+}
+
+// outcome is what the server says of a failure, beside the answer.
+type outcome struct {
+	code  string // of the server's error; empty if there is none
+	cause error  // for the log, if the client got another error
+}
+
+// seen notes the status and the length of an answer.
+type seen struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+func (s *seen) WriteHeader(status int) {
+	s.status = cmp.Or(s.status, status)
+	s.ResponseWriter.WriteHeader(status)
+}
+
+func (s *seen) Write(b []byte) (int, error) {
+	s.status = cmp.Or(s.status, http.StatusOK)
+	n, err := s.ResponseWriter.Write(b)
+	s.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// codeOf returns the code of an answer for the metrics and the log.
+func codeOf(c *call, s *seen) string {
+	switch grpc := s.Header().Get("Grpc-Status"); {
+	case c.outcome.code != "":
+		return c.outcome.code
+	case s.status >= 400:
+		return fmt.Sprint("http_", s.status)
+	case grpc > "0":
+		return "grpc_" + grpc
+	}
+	return "ok"
+}
+
 // observe counts a request that was answered, and logs it.
-func (s *Server) observe(r *http.Request, q *request) {
-	took := time.Since(q.begun)
+func (o *observer) observe(r *http.Request, c *call, s *seen, took time.Duration) {
 	method, quiet := method(r)
-	code := q.code
-	switch {
-	case code != "":
-	case q.status >= 400:
-		code = fmt.Sprint("http_", q.status)
-	case q.Header().Get("Grpc-Status") > "0":
-		code = "grpc_" + q.Header().Get("Grpc-Status")
-	default:
-		code = "ok"
+	code := codeOf(c, s)
+	o.durations.WithLabelValues(method, code).Observe(took.Seconds())
+	if c.token.Name != "" {
+		o.clients.WithLabelValues(c.token.Name, code).Inc()
 	}
-	s.observer.durations.WithLabelValues(method, code).Observe(took.Seconds())
-	if q.token.Name != "" {
-		s.observer.clients.WithLabelValues(q.token.Name, code).Inc()
-	}
-	if q.cause != nil {
-		s.observer.sometimes.Do(func() {
-			s.o.Logger.WarnContext(r.Context(), "no ID could be issued", "method", method, "error", q.cause)
+	if c.outcome.cause != nil {
+		o.sometimes.Do(func() {
+			o.log.WarnContext(r.Context(), "no ID could be issued", "method", method, "error", c.outcome.cause)
 		})
 	}
-	if s.o.AccessLog == nil || quiet {
+	if o.access == nil || quiet {
 		return
 	}
 	level := slog.LevelInfo
@@ -124,15 +171,15 @@ func (s *Server) observe(r *http.Request, q *request) {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{slog.String("method", method), slog.String("code", code),
-		slog.Int("status", q.status), slog.Int64("bytes", q.bytes), slog.Duration("took", took),
+		slog.Int("status", s.status), slog.Int64("bytes", s.bytes), slog.Duration("took", took),
 		slog.String("remote", r.RemoteAddr), slog.String("protocol", r.Proto)}
-	if q.token.Name != "" {
-		attrs = append(attrs, slog.String("client", q.token.Name))
+	if c.token.Name != "" {
+		attrs = append(attrs, slog.String("client", c.token.Name))
 	}
 	if method == other {
 		attrs = append(attrs, slog.String("asked", fmt.Sprintf("%.16s %.100s", r.Method, r.URL.Path)))
 	}
-	s.o.AccessLog.LogAttrs(r.Context(), level, "request", attrs...)
+	o.access.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // other is the name of all methods and paths that the server does not have.

@@ -2,9 +2,11 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 )
 
@@ -49,34 +51,36 @@ const longestLayout = 200
 func writable(t time.Time) bool { return t.Year() >= 1 && t.Year() <= 9999 }
 
 // decoded is an ID that was read.
-type decoded struct {
-	id     snowflake.ID
-	form   string // the form of its text
-	layout snowflake.Layout
-	parts  snowflake.Parts
+type decoded struct{ shown.Decoded }
+
+func (d decoded) text() []byte {
+	text := fmt.Appendf(nil, "%v %v", d.ID, d.Parts.Parts)
+	if d.Form != "decimal" {
+		text = fmt.Appendf(text, " form=%q", d.Form)
+	}
+	return append(text, '\n')
 }
 
 // read reads and decodes an ID, in the first form that fits.
-func (s *Server) read(field, text, layout string) (decoded, error) {
+func (s *Server) read(field, text, layout string) (d decoded, err error) {
 	readings, err := texts.IDs([]string{text})
 	if err != nil {
-		return decoded{}, &fieldError{field: field, err: err}
-	}
-	first := readings[0]
-	return s.decode(field, decoded{id: first.IDs[0], form: first.Form}, layout)
-}
-
-// decode decodes d.id.
-func (s *Server) decode(field string, d decoded, layout string) (decoded, error) {
-	var err error
-	if d.layout, err = s.layout(layout); err != nil {
-		return d, err
-	}
-	if err := d.layout.Check(d.id); err != nil {
 		return d, &fieldError{field: field, err: err}
 	}
-	if d.parts = d.layout.Decode(d.id); !writable(d.parts.Time) {
-		return d, wrong(field, "the time of %v, under the layout %v, is after the year 9999", d.id, d.layout)
+	return s.decode(field, readings[0].IDs[0], readings[0].Form, layout)
+}
+
+// decode decodes an ID that was in a field, in a form.
+func (s *Server) decode(field string, id snowflake.ID, form, layout string) (d decoded, err error) {
+	l, err := s.layout(layout)
+	if err != nil {
+		return d, err
 	}
-	return d, nil
+	if err := l.Check(id); err != nil {
+		return d, &fieldError{field: field, err: err}
+	}
+	if !writable(l.Decode(id).Time) {
+		return d, wrong(field, "the time of %v, under the layout %v, is after the year 9999", id, l)
+	}
+	return decoded{shown.Decode(id, form, l)}, nil
 }

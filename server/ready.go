@@ -18,7 +18,7 @@ import (
 // getReady answers 200 if an ID could be issued now.
 func (s *Server) getReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.whyNotReady(r.Context()); err != nil {
-		problem{Code: connect.CodeUnavailable.String(), Message: err.Error()}.write(w, r, http.StatusServiceUnavailable)
+		refused(http.StatusServiceUnavailable, connect.CodeUnavailable, "%w", err).write(w, r)
 		return
 	}
 	fmt.Fprintln(w, "ok")
@@ -47,11 +47,12 @@ func (s *Server) whyNotReady(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	_, told := of(ctx).tell(err)
+	f := classify(err)
+	of(ctx).outcome.cause = f.cause // the probe was answered, so it has no code
 	if e := new(lease.NotReadyError); errors.As(err, &e) {
-		told = fmt.Errorf("%w: %s", told, e.Next)
+		return fmt.Errorf("%w: %s", f.told, e.Next)
 	}
-	return told
+	return f.told
 }
 
 // try returns an error if the server cannot issue an ID now. Without a lease, it issues one.

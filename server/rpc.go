@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 
 	"connectrpc.com/connect"
@@ -30,53 +31,78 @@ func (plainJSON) Unmarshal(text []byte, message any) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, message.(proto.Message))
 }
 
+// answering gives the errors of the service the form of its protocol.
+type answering struct{}
+
+func (answering) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, in connect.AnyRequest) (connect.AnyResponse, error) {
+		out, err := next(ctx, in)
+		if err != nil {
+			return nil, fail(ctx, err).rpc()
+		}
+		return out, nil
+	}
+}
+
+func (answering) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		err := next(ctx, conn)
+		if err == nil || errors.As(err, new(*connect.Error)) { // connect could not read the request
+			return err
+		}
+		return fail(ctx, err).rpc()
+	}
+}
+
+func (answering) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
 // service answers the calls of the .proto.
 type service struct{ s *Server }
 
 func (v service) NextID(ctx context.Context, _ *pb.NextIDRequest) (*pb.NextIDResponse, error) {
 	id, err := v.s.next(ctx)
-	return &pb.NextIDResponse{Id: int64(id)}, failed(ctx, err)
+	return &pb.NextIDResponse{Id: int64(id)}, err
 }
 
 func (v service) Batch(ctx context.Context, in *pb.BatchRequest) (*pb.BatchResponse, error) {
 	ids, err := v.s.issue(ctx, in.N)
-	return &pb.BatchResponse{Ids: numbers(ids), Nonce: in.Nonce}, failed(ctx, err)
+	return &pb.BatchResponse{Ids: numbers(ids), Nonce: in.Nonce}, err
 }
 
+// Stream sends in.N IDs. The next batch is issued when the client has room for it.
 func (v service) Stream(ctx context.Context, in *pb.StreamRequest, to *connect.ServerStream[pb.StreamResponse]) error {
-	return failed(ctx, v.stream(ctx, in, to))
-}
-
-// stream sends in.N IDs. The next batch is issued when the client has room for it.
-func (v service) stream(ctx context.Context, in *pb.StreamRequest, to *connect.ServerStream[pb.StreamResponse]) error {
 	i, err := v.s.issues()
 	if err != nil {
 		return err
 	}
-	q := of(ctx)
-	size := cmp.Or(in.Batch, int64(min(1000, v.s.o.MaxIDs, q.burst())))
-	if err := within("n", in.N, math.MaxInt64); err != nil {
+	c := of(ctx)
+	size := cmp.Or(in.Batch, int64(min(1000, v.s.o.MaxIDs, c.quota.atOnce())))
+	if err := inRange("n", in.N, math.MaxInt64); err != nil {
 		return err
 	}
 	if err := v.s.atOnce(ctx, "batch", size); err != nil {
 		return err
 	}
-	if err := q.take(weight(size)); err != nil {
+	if err := c.room.take(weight(size)); err != nil {
 		return err
 	}
+	defer c.pace.goOn() // so that the client does not delay the end
 	batch := make([]snowflake.ID, min(size, in.N))
 	for left := in.N; left > 0; left -= int64(len(batch)) {
 		if v.s.draining.Load() {
 			return errDraining
 		}
 		batch = batch[:min(int64(len(batch)), left)]
-		if err := q.waitForQuota(ctx, len(batch)); err != nil {
+		c.pace.rest()
+		if err := c.quota.wait(ctx, len(batch)); err != nil {
 			return err
 		}
-		q.goOn(v.s.o.Timeout)
 		if _, err := i.gen.Fill(ctx, batch); err != nil {
 			return err
 		}
+		c.pace.goOn()
 		if err := to.Send(&pb.StreamResponse{Ids: numbers(batch)}); err != nil {
 			return context.Canceled // the client is gone
 		}
@@ -84,25 +110,19 @@ func (v service) stream(ctx context.Context, in *pb.StreamRequest, to *connect.S
 	return nil
 }
 
-func (v service) Decode(ctx context.Context, in *pb.DecodeRequest) (*pb.DecodeResponse, error) {
-	d, err := v.decode(in)
-	if err != nil {
-		return nil, fail(ctx, err)
-	}
-	return &pb.DecodeResponse{
-		Id: int64(d.id), Parts: sentParts(d.parts), Layout: d.layout.String(), Form: d.form,
-		Base32: d.id.Base32(), Base58: d.id.Base58(), Base62: d.id.Base62(),
-	}, nil
-}
-
-func (v service) decode(in *pb.DecodeRequest) (decoded, error) {
+func (v service) Decode(_ context.Context, in *pb.DecodeRequest) (*pb.DecodeResponse, error) {
+	var d decoded
+	err := wrong("id", "there is neither an id nor a text")
 	switch value := in.Value.(type) {
 	case *pb.DecodeRequest_Id:
-		return v.s.decode("id", decoded{id: snowflake.ID(value.Id)}, in.Layout)
+		d, err = v.s.decode("id", snowflake.ID(value.Id), "", in.Layout)
 	case *pb.DecodeRequest_Text:
-		return v.s.read("text", value.Text, in.Layout)
+		d, err = v.s.read("text", value.Text, in.Layout)
 	}
-	return decoded{}, wrong("id", "there is neither an id nor a text")
+	return &pb.DecodeResponse{
+		Id: int64(d.ID), Parts: sentParts(d.Parts.Parts), Layout: d.Layout, Form: d.Form,
+		Base32: d.Base32, Base58: d.Base58, Base62: d.Base62,
+	}, err
 }
 
 func sentParts(p snowflake.Parts) *pb.Parts {

@@ -62,8 +62,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -135,8 +133,8 @@ type Options struct {
 	// out errors that may name users, databases or hosts. The default is slog.Default().
 	Logger *slog.Logger
 
-	// AccessLog gets a message for each request, except for /healthz, /readyz and /metrics. If it
-	// is nil, there is no such log.
+	// AccessLog gets a message for each request, except for /metrics and probes: /healthz, /readyz
+	// and grpc.health.v1.Health. If it is nil, there is no such log.
 	AccessLog *slog.Logger
 
 	// Registry gets the metrics, and /metrics shows it. The default is one of the server's own,
@@ -160,11 +158,10 @@ type Server struct {
 	issuer   atomic.Pointer[issuer] // nil before Begin
 	begun    time.Time
 	o        Options
-	mux      *http.ServeMux
-	errors   *connect.ErrorWriter
+	handler  http.Handler
 	load     load
 	draining atomic.Bool
-	observer observer
+	observer *observer
 	quotas   quotas
 	mark     *watermark
 	open     atomic.Int64 // connections
@@ -188,9 +185,9 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	if gen == nil && o.WaitsFor == nil {
 		return nil, fmt.Errorf("server: %w: the generator is nil", snowflake.ErrInvalidOptions)
 	}
-	s := &Server{begun: time.Now(), o: o, mux: http.NewServeMux(), mark: newWatermark(), quotas: quotas{of: map[string]*rate.Limiter{}},
+	s := &Server{begun: time.Now(), o: o, mark: newWatermark(), quotas: quotas{of: map[string]*rate.Limiter{}},
 		load: load{max: int64(o.MaxInFlight), share: int64(o.MaxPerClient), of: map[string]int64{}}}
-	if s.observer, err = newObserver(o, s); err != nil {
+	if s.observer, err = newObserver(o, s.gauges()...); err != nil {
 		return nil, err
 	}
 	if gen != nil {
@@ -198,11 +195,7 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	// Compressing IDs costs far more than sending them.
-	rpc := []connect.HandlerOption{connect.WithReadMaxBytes(maxBody), connect.WithCompressMinBytes(math.MaxInt),
-		connect.WithCodec(plainJSON{"json"}), connect.WithCodec(plainJSON{"json; charset=utf-8"})}
-	s.errors = connect.NewErrorWriter(rpc...)
-	s.route(rpc)
+	s.handler = s.outside(calledBy(o.Hosts, s.routes()))
 	return s, nil
 }
 
@@ -261,26 +254,51 @@ func orDefault[T int | time.Duration](name string, value *T, def T) error {
 	return nil
 }
 
-// route sets the handlers of all paths.
-func (s *Server) route(rpc []connect.HandlerOption) {
-	guarded := func(pattern string, h http.Handler) { s.mux.Handle(pattern, s.guard(h)) }
-	guarded(snowflakev1connect.NewSnowflakeServiceHandler(service{s}, rpc...))
+// outside is what each request passes before and after its handler.
+func (s *Server) outside(next http.Handler) http.Handler {
+	inner := s.closing(s.observer.observed(inOneForm(next)))
+	bounded := http.MaxBytesHandler(inner, maxBody)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == http.NoBody {
+			inner.ServeHTTP(w, r)
+			return
+		}
+		bounded.ServeHTTP(w, r)
+	})
+}
+
+// guarded refuses a request without a valid token, or beyond the limits.
+func (s *Server) guarded(limit time.Duration, next http.Handler) http.Handler {
+	return within(limit, authorized(s.o.Tokens, s.quotas.charged(s.load.limited(s.mark.shownIn(next)))))
+}
+
+// routes returns the handlers of all paths.
+func (s *Server) routes() http.Handler {
+	// Compressing IDs costs far more than sending them.
+	rpc := []connect.HandlerOption{connect.WithReadMaxBytes(maxBody), connect.WithCompressMinBytes(math.MaxInt),
+		connect.WithCodec(plainJSON{"json"}), connect.WithCodec(plainJSON{"json; charset=utf-8"})}
+	mux := http.NewServeMux()
+	guarded := func(pattern string, h http.Handler) { mux.Handle(pattern, s.guarded(s.timeToAnswer(), h)) }
+	path, calls := snowflakev1connect.NewSnowflakeServiceHandler(service{s}, append(rpc, connect.WithInterceptors(answering{}))...)
+	guarded(path, calls)
+	mux.Handle(snowflakev1connect.SnowflakeServiceStreamProcedure, s.guarded(s.o.MaxStreamTime, paced(s.o.Timeout, calls)))
 	reflection(guarded, rpc, snowflakev1connect.SnowflakeServiceName, grpchealth.HealthV1ServiceName)
-	guarded("GET /id", answer{to: s.getID})
-	guarded("GET /ids", answer{s.getIDs, []string{"n"}})
-	guarded("GET /decode/{id...}", answer{s.getDecode, []string{"layout"}})
-	guarded("POST /identify", answer{to: s.identify})
-	guarded("GET /watermark", answer{to: s.getWatermark})
-	s.mux.HandleFunc("GET /openapi.json", getOpenAPI)
-	s.probes(s.mux, rpc)
-	s.mux.Handle("GET /metrics", s.authorized(s.observer.handler))
-	s.mux.HandleFunc("/identify", only("POST"))
+	guarded("GET /id", get(s.getID))
+	guarded("GET /ids", get(s.getIDs, "n"))
+	guarded("GET /decode/{id...}", get(s.getDecode, "layout"))
+	guarded("POST /identify", get(s.identify))
+	guarded("GET /watermark", get(s.getWatermark))
+	mux.HandleFunc("GET /openapi.json", getOpenAPI)
+	s.probes(mux, rpc)
+	mux.Handle("GET /metrics", authorized(s.o.Tokens, s.observer.handler))
+	mux.HandleFunc("/identify", only("POST"))
 	for _, path := range []string{"/id", "/ids", "/decode/{id...}", "/watermark", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
-		s.mux.HandleFunc(path, only("GET, HEAD")) // otherwise Home would answer 404
+		mux.HandleFunc(path, only("GET, HEAD")) // otherwise Home would answer 404
 	}
 	if s.o.Home != nil {
-		s.mux.Handle("/", s.o.Home)
+		mux.Handle("/", s.o.Home)
 	}
+	return mux
 }
 
 // reflection tells clients of gRPC which services the server has.
@@ -293,8 +311,9 @@ func reflection(handle func(pattern string, h http.Handler), rpc []connect.Handl
 // probes sets the handlers that tell whether the server is alive and ready.
 func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", s.getReady)
-	mux.Handle(grpchealth.NewHandler(checker{s}, rpc...))
+	mux.Handle("GET /readyz", within(s.timeToAnswer(), http.HandlerFunc(s.getReady)))
+	path, health := grpchealth.NewHandler(checker{s}, rpc...)
+	mux.Handle(path, within(s.timeToAnswer(), health))
 }
 
 // Registry returns the registry that /metrics shows, for metrics of your own.
@@ -308,85 +327,33 @@ func (s *Server) Admin() http.Handler {
 	s.probes(mux, nil)
 	reflection(mux.Handle, nil, grpchealth.HealthV1ServiceName)
 	mux.Handle("GET /metrics", s.observer.handler)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(mux, w, r) })
+	return s.outside(mux)
 }
 
 // only returns a handler that refuses requests because the path has only these methods.
 func only(methods string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", methods)
-		w.WriteHeader(http.StatusMethodNotAllowed) // request writes the rest
+		w.WriteHeader(http.StatusMethodNotAllowed) // inOneForm writes the rest
 	}
 }
 
 // ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.o.Hosts != nil && !s.calledBy(r.Host) {
-		writeRefusal(w, r, http.StatusMisdirectedRequest,
-			fmt.Sprintf("the server is not called %.100q: call it localhost, or let it know the name", r.Host))
-		return
-	}
-	s.serve(s.mux, w, r)
-}
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// calledBy reports whether clients may call the server by a name, which may have a port.
-func (s *Server) calledBy(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.Trim(host, "[]")
-	}
-	name = strings.TrimSuffix(name, ".") // a fully qualified name ends so
-	ip := net.ParseIP(name)
-	return host == "" || ip.IsLoopback() || strings.EqualFold(name, "localhost") ||
-		slices.ContainsFunc(s.o.Hosts, func(own string) bool { return strings.EqualFold(own, name) })
-}
-
-// serve lets a handler answer a request, and observes the answer.
-func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	q := &request{Context: r.Context(), ResponseWriter: w, r: r, begun: time.Now(), client: clientOf(r), load: &s.load}
-	q.until = q.begun.Add(s.timeToAnswer())
-	if r.URL.Path == snowflakev1connect.SnowflakeServiceStreamProcedure {
-		q.until = q.begun.Add(s.o.MaxStreamTime)
-	}
-	defer q.end()
-	r = r.WithContext(q)
-	if r.Body != http.NoBody {
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	}
-	// Shutdown closes idle connections, on which a request may be on its way.
-	if s.draining.Load() && r.ProtoMajor == 1 {
-		w.Header().Set("Connection", "close")
-	}
-	next.ServeHTTP(q, r)
-	s.observe(r, q)
+// closing closes connections while the server drains: Shutdown closes idle ones, on which a request
+// may be on its way.
+func (s *Server) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() && r.ProtoMajor == 1 {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // timeToAnswer is the part of Timeout that a call may use. The rest is for writing a refusal.
 func (s *Server) timeToAnswer() time.Duration { return s.o.Timeout - s.o.Timeout/20 }
-
-// guard refuses a request without a valid token, or beyond the limits.
-func (s *Server) guard(next http.Handler) http.Handler {
-	return s.authorized(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := of(r.Context())
-		if err := q.take(1); err != nil {
-			s.refuse(w, r, err)
-			return
-		}
-		if last := s.mark.shown(q.begun); last != nil {
-			w.Header()["Snowflake-Watermark"] = last.header
-		}
-		next.ServeHTTP(w, r)
-	}))
-}
-
-// refuse writes an error in the protocol of the request.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if strings.HasPrefix(r.URL.Path, "/"+snowflakev1connect.SnowflakeServiceName+"/") && s.errors.IsSupported(r) {
-		_ = s.errors.Write(w, r, fail(r.Context(), err)) // it fails if the client is gone
-		return
-	}
-	writeError(w, r, err)
-}
 
 // Drain makes /readyz answer that the server is not ready, ends streams, and closes the connections
 // of HTTP/1 after their next answer. Everything else is answered as before. Call it before

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -53,6 +52,16 @@ func (w *watermark) shown(now time.Time) *reading {
 		return nil
 	}
 	return last
+}
+
+// shownIn puts the last reading into the header of answers.
+func (w *watermark) shownIn(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		if last := w.shown(time.Now()); last != nil {
+			to.Header()["Snowflake-Watermark"] = last.header
+		}
+		next.ServeHTTP(to, r)
+	})
 }
 
 // Describe implements prometheus.Collector.
@@ -126,9 +135,27 @@ func (s *Server) readWatermark(ctx context.Context, layout snowflake.Layout, bef
 	return &now
 }
 
-// askWatermark answers a client.
-func (s *Server) askWatermark(ctx context.Context) (*pb.WatermarkResponse, error) {
-	last, err := s.watermark(ctx)
+// marked is the answer with the watermark.
+type marked struct{ *pb.WatermarkResponse }
+
+func (m marked) MarshalJSON() ([]byte, error) { return plainJSON{}.Marshal(m.WatermarkResponse) }
+
+func (m marked) text() []byte {
+	text := lines(snowflake.ID(m.Id))
+	if h := m.HeldBy; h != nil {
+		text = fmt.Appendf(text, "worker %d keeps it back, by %v: %s; owner=%s host=%s pid=%d\n",
+			h.Worker, h.Behind.AsDuration(), h.Why, h.Owner, h.Host, h.Pid)
+	}
+	return text
+}
+
+func (s *Server) getWatermark(r *http.Request) (answer, error) {
+	out, err := service{s}.Watermark(r.Context(), nil)
+	return marked{out}, err
+}
+
+func (v service) Watermark(ctx context.Context, _ *pb.WatermarkRequest) (*pb.WatermarkResponse, error) {
+	last, err := v.s.watermark(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errNoWatermark) && !errors.Is(err, errWaiting) {
 		err = errUnread // the log has the error
 	}
@@ -142,23 +169,4 @@ func (s *Server) askWatermark(ctx context.Context) (*pb.WatermarkResponse, error
 		}
 	}
 	return out, nil
-}
-
-func (v service) Watermark(ctx context.Context, _ *pb.WatermarkRequest) (*pb.WatermarkResponse, error) {
-	out, err := v.s.askWatermark(ctx)
-	return out, failed(ctx, err)
-}
-
-func (s *Server) getWatermark(r *http.Request) (reply, error) {
-	out, err := s.askWatermark(r.Context())
-	if err != nil {
-		return reply{}, err
-	}
-	text := lines([]snowflake.ID{snowflake.ID(out.Id)})
-	if h := out.HeldBy; h != nil {
-		text = fmt.Appendf(text, "worker %d keeps it back, by %v: %s; owner=%s host=%s pid=%d\n",
-			h.Worker, h.Behind.AsDuration(), h.Why, h.Owner, h.Host, h.Pid)
-	}
-	object, err := plainJSON{}.Marshal(out)
-	return reply{text, json.RawMessage(object)}, err
 }

@@ -1,0 +1,35 @@
+//go:build go1.25
+
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/server"
+	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
+)
+
+// A stream waits for its quota, also for its first IDs, for longer than the server waits for a
+// client.
+func TestStreamWaitsForItsQuotaLongerThanTimeout(t *testing.T) {
+	for _, protocol := range []string{"gRPC", "gRPC-Web", "Connect, JSON", "Connect, HTTP/2"} {
+		inFakeTime(t, func(t *testing.T) {
+			_, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second, Tokens: func() []server.Token {
+				return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: 5, Burst: 100}}
+			}})
+			ctx, info := connect.NewClientContext(t.Context())
+			info.RequestHeader().Set("Authorization", "Bearer a")
+			_, err := protocols(t, inMemory, dial)[protocol].Batch(ctx, &pb.BatchRequest{N: 100})
+			require.NoError(t, err, protocol)
+			ids, sizes, err := take(ctx, protocols(t, inMemory, dial)[protocol], &pb.StreamRequest{N: 300, Batch: 100})
+			require.NoError(t, err, protocol)
+			assert.Len(t, ids, 300, protocol)
+			assert.Equal(t, []int{100, 100, 100}, sizes, protocol)
+		})
+	}
+}

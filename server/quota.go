@@ -1,0 +1,80 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// quotas are the limits of clients, by the names of their tokens.
+type quotas struct {
+	mu sync.Mutex
+	of map[string]*rate.Limiter
+}
+
+// charged lets requests use only the quota of their token.
+func (q *quotas) charged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := of(r.Context())
+		c.quota.Limiter = q.get(c.token)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// get returns the limit of a token's client, or nil. If the limit has changed, the IDs that were
+// left remain.
+func (q *quotas) get(t Token) *rate.Limiter {
+	if t.IDsPerSecond == 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	limit, burst := rate.Limit(t.IDsPerSecond), cmp.Or(t.Burst, t.IDsPerSecond)
+	l := q.of[t.Name]
+	if l == nil {
+		l = rate.NewLimiter(limit, burst)
+		q.of[t.Name] = l
+	} else if l.Limit() != limit || l.Burst() != burst {
+		l.SetLimit(limit)
+		l.SetBurst(burst)
+	}
+	return l
+}
+
+// quota bounds the IDs of a client.
+type quota struct{ *rate.Limiter } // nil: without a limit
+
+// spend takes n IDs.
+func (q quota) spend(n int) error {
+	now := time.Now()
+	if q.Limiter == nil || q.AllowN(now, n) {
+		return nil
+	}
+	missing := float64(n) - q.TokensAt(now) // negative tokens: streams have reserved IDs
+	return quotaError(max(time.Millisecond, time.Duration(missing/float64(q.Limit())*float64(time.Second))))
+}
+
+// wait takes n IDs when the client may have them.
+func (q quota) wait(ctx context.Context, n int) error {
+	if q.Limiter == nil {
+		return nil
+	}
+	if err := q.WaitN(ctx, n); err != nil {
+		return errors.Join(context.DeadlineExceeded, err) // the IDs would come after the deadline
+	}
+	return nil
+}
+
+// atOnce returns how many IDs the client may have at once.
+func (q quota) atOnce() int {
+	if q.Limiter == nil {
+		return math.MaxInt
+	}
+	return q.Burst()
+}
