@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
 	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
 const aboutAudit = `snowflaked audit finds strangers: IDs that no process with a lease can have issued. They come from a program
@@ -255,7 +255,7 @@ const sayEvery = 30 * time.Second
 
 // auditTable adds the IDs of --query above after to a, and sets after to the last one.
 func (f *auditFlags) auditTable(ctx context.Context, s lease.Store, a *strangers.Audit, after *snowflake.ID, stderr io.Writer) error {
-	db, err := urllease.OpenDB(f.database)
+	db, err := stores.OpenDB(f.database)
 	if err != nil {
 		return refused("--database: %w", err)
 	}

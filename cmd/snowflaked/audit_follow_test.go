@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/follow"
 	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
 // following is an audit that goes on with new rows, in the background.
@@ -72,12 +72,12 @@ func TestAuditFollowsATable(t *testing.T) {
 	addr, server := servertest.Postgres(t, "", answersSQL(postgres))
 	database := postgres(addr)
 	store := database + "&table=leases"
-	db, err := urllease.OpenDB(database)
+	db, err := stores.OpenDB(database)
 	require.NoError(t, err)
 	defer db.Close()
 	_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
 	require.NoError(t, err)
-	s, closeStore, err := urllease.Open(t.Context(), store)
+	s, closeStore, err := stores.Open(t.Context(), store)
 	require.NoError(t, err)
 	defer closeStore()
 	require.NoError(t, lease.Init(t.Context(), s, snowflake.DefaultLayout()))
@@ -154,7 +154,7 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 	for database, dialect := range map[string]follow.Dialect{
 		maria(addr): follow.MySQL, "sqlite:" + filepath.Join(t.TempDir(), "orders"): follow.SQLite,
 	} {
-		db, err := urllease.OpenDB(database)
+		db, err := stores.OpenDB(database)
 		require.NoError(t, err)
 		defer db.Close()
 		_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")

@@ -20,16 +20,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
 // answersSQL returns a function that returns nil if a database answers.
 func answersSQL(url func(addr string) string) func(addr string) error {
 	return func(addr string) error {
-		db, err := urllease.OpenDB(url(addr))
+		db, err := stores.OpenDB(url(addr))
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func TestAuditFindsWhoHasNoLease(t *testing.T) {
 		"PostgreSQL": func(t *testing.T) (string, string, func()) {
 			addr, _ := servertest.Postgres(t, "", answersSQL(postgres))
 			return postgres(addr) + "&table=leases", postgres(addr), func() {
-				db, err := urllease.OpenDB(postgres(addr))
+				db, err := stores.OpenDB(postgres(addr))
 				require.NoError(t, err)
 				defer db.Close()
 				_, err = db.Exec("TRUNCATE leases")
@@ -79,12 +79,12 @@ func TestAuditFindsWhoHasNoLease(t *testing.T) {
 }
 
 func testAudit(t *testing.T, store, database string, wipe func()) {
-	db, err := urllease.OpenDB(database)
+	db, err := stores.OpenDB(database)
 	require.NoError(t, err)
 	defer db.Close()
 	_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
 	require.NoError(t, err)
-	s, closeStore, err := urllease.Open(t.Context(), store)
+	s, closeStore, err := stores.Open(t.Context(), store)
 	require.NoError(t, err)
 	defer closeStore()
 	acquire := func(owner string) *lease.Lease {
@@ -240,7 +240,7 @@ func requireFails(t *testing.T, says string, args ...string) {
 // read again and again.
 func TestAuditOfTextsEnds(t *testing.T) {
 	database := "sqlite:" + filepath.Join(t.TempDir(), "texts")
-	db, err := urllease.OpenDB(database)
+	db, err := stores.OpenDB(database)
 	require.NoError(t, err)
 	defer db.Close()
 	_, err = db.Exec("CREATE TABLE texts (id)")

@@ -3,20 +3,32 @@ module github.com/seed-5394e6b1/snowflake/cmd/snowflaked
 go 1.26.0
 
 require (
+	github.com/aws/aws-sdk-go-v2 v1.45.1
+	github.com/aws/aws-sdk-go-v2/config v1.33.1
+	github.com/aws/smithy-go v1.28.1
 	github.com/go-sql-driver/mysql v1.10.1
+	github.com/go-zookeeper/zk v1.0.4
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/nats-io/nats.go v1.53.1
 	github.com/prometheus/client_golang v1.24.1
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/seed-5394e6b1/snowflake v0.1.0
-	github.com/seed-5394e6b1/snowflake/lease/urllease v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/dynamolease v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/etcdlease v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/k8slease v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/natslease v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/redislease v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/s3lease v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/zklease v0.1.0
 	github.com/seed-5394e6b1/snowflake/server v0.1.0
+	github.com/spf13/pflag v1.0.9
+	github.com/stretchr/testify v1.12.1
+	go.etcd.io/etcd/client/v3 v3.6.14
 	golang.org/x/net v0.57.0
 	google.golang.org/grpc v1.82.1
+	k8s.io/client-go v0.35.4
 	k8s.io/klog/v2 v2.130.1
-)
-
-require (
-	k8s.io/api v0.35.4 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
+	modernc.org/sqlite v1.59.0
 )
 
 require (
@@ -24,9 +36,7 @@ require (
 	connectrpc.com/grpchealth v1.4.0 // indirect
 	connectrpc.com/grpcreflect v1.3.0 // indirect
 	filippo.io/edwards25519 v1.2.0 // indirect
-	github.com/aws/aws-sdk-go-v2 v1.45.1 // indirect
 	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.20 // indirect
-	github.com/aws/aws-sdk-go-v2/config v1.33.1 // indirect
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.1 // indirect
 	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.19.1 // indirect
 	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.1 // indirect
@@ -43,7 +53,6 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sso v1.35.1 // indirect
 	github.com/aws/aws-sdk-go-v2/service/ssooidc v1.40.1 // indirect
 	github.com/aws/aws-sdk-go-v2/service/sts v1.47.1 // indirect
-	github.com/aws/smithy-go v1.28.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
@@ -52,14 +61,12 @@ require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
-	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.26.3 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/compress v1.19.2 // indirect
@@ -67,7 +74,6 @@ require (
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/nats-io/nats.go v1.53.1 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
@@ -75,20 +81,10 @@ require (
 	github.com/prometheus/common v0.70.1 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/seed-5394e6b1/snowflake/lease/dynamolease v0.1.0 // indirect
-	github.com/seed-5394e6b1/snowflake/lease/etcdlease v0.1.0 // indirect
-	github.com/seed-5394e6b1/snowflake/lease/k8slease v0.1.0 // indirect
-	github.com/seed-5394e6b1/snowflake/lease/natslease v0.1.0 // indirect
-	github.com/seed-5394e6b1/snowflake/lease/redislease v0.1.0 // indirect
-	github.com/seed-5394e6b1/snowflake/lease/s3lease v0.1.0 // indirect
-	github.com/seed-5394e6b1/snowflake/lease/zklease v0.1.0 // indirect
 	github.com/seed-5394e6b1/snowflake/metrics v0.1.0 // indirect
-	github.com/spf13/pflag v1.0.9
-	github.com/stretchr/testify v1.12.1
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/api/v3 v3.6.14 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.6.14 // indirect
-	go.etcd.io/etcd/client/v3 v3.6.14 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.0 // indirect
@@ -105,17 +101,17 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260414002931-afd174a4e478 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
+	k8s.io/api v0.35.4 // indirect
 	k8s.io/apimachinery v0.35.4 // indirect
-	k8s.io/client-go v0.35.4 // indirect
 	k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912 // indirect
 	k8s.io/utils v0.0.0-20251002143259-bc988d571ff4 // indirect
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
-	modernc.org/sqlite v1.59.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.0 // indirect
+	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
 replace (
@@ -123,12 +119,10 @@ replace (
 	github.com/seed-5394e6b1/snowflake/lease/dynamolease => ../../lease/dynamolease
 	github.com/seed-5394e6b1/snowflake/lease/etcdlease => ../../lease/etcdlease
 	github.com/seed-5394e6b1/snowflake/lease/k8slease => ../../lease/k8slease
+	github.com/seed-5394e6b1/snowflake/lease/natslease => ../../lease/natslease
 	github.com/seed-5394e6b1/snowflake/lease/redislease => ../../lease/redislease
 	github.com/seed-5394e6b1/snowflake/lease/s3lease => ../../lease/s3lease
-	github.com/seed-5394e6b1/snowflake/lease/urllease => ../../lease/urllease
 	github.com/seed-5394e6b1/snowflake/lease/zklease => ../../lease/zklease
 	github.com/seed-5394e6b1/snowflake/metrics => ../../metrics
 	github.com/seed-5394e6b1/snowflake/server => ../../server
 )
-
-replace github.com/seed-5394e6b1/snowflake/lease/natslease => ../../lease/natslease

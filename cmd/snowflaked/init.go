@@ -7,9 +7,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
 const aboutInit = `snowflaked init opens a store that has never been used, so that the first start does not wait for three
@@ -49,7 +49,7 @@ func initialize(ctx context.Context, args []string, getenv func(string) string, 
 		said, err = "nothing was changed: "+strings.TrimPrefix(err.Error(), "lease: "), nil
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(stdout, "%s: %s, %v\n", urllease.Redact(*url), said, l)
+		_, err = fmt.Fprintf(stdout, "%s: %s, %v\n", stores.Redact(*url), said, l)
 	}
 	return err
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 	"github.com/seed-5394e6b1/snowflake/server"
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
@@ -53,7 +53,7 @@ func (c *config) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := urllease.Check(c.store); err != nil {
+	if err := stores.Check(c.store); err != nil {
 		return refused("--store: %w", err)
 	}
 	listener, err := c.bind()
@@ -84,7 +84,7 @@ func (c *config) run(ctx context.Context) error {
 	h, failed := serveMain(s, listener, files.tls)
 	defer h.Close()
 	slog.Info("taking a worker ID: if the store is away, or has no entries, it takes minutes; /readyz says what it waits for",
-		"store", urllease.Redact(c.store), "giveUpAfter", startTime, "address", listener.Addr().String())
+		"store", stores.Redact(c.store), "giveUpAfter", startTime, "address", listener.Addr().String())
 	got, err := c.acquireUnless(ctx, failed, w)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -109,7 +109,7 @@ func (c *config) run(ctx context.Context) error {
 	}
 	slog.Info("serving", "version", version(), "address", listener.Addr().String(),
 		"worker", got.lease.Worker(), "layout", c.generator.Layout.String(),
-		"store", urllease.Redact(c.store), "tls", files.tls != nil, "token", c.tokenFile != "")
+		"store", stores.Redact(c.store), "tls", files.tls != nil, "token", c.tokenFile != "")
 	notify("READY=1\nSTATUS=issues IDs")
 	defer notify("STOPPING=1")
 	return c.answer(ctx, s, h, failed)
@@ -219,8 +219,8 @@ func (c *config) warning(addr net.Addr) string {
 const startTime = lease.MaxWindow + 3*time.Minute
 
 func openURL(ctx context.Context, url string) (lease.Store, func() error, error) {
-	store, closeStore, err := urllease.Open(ctx, url)
-	if u := (*urllease.URLError)(nil); errors.As(err, &u) {
+	store, closeStore, err := stores.Open(ctx, url)
+	if u := (*stores.URLError)(nil); errors.As(err, &u) {
 		return nil, nil, refused("--store: %w", err)
 	}
 	if err != nil {

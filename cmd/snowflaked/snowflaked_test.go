@@ -27,10 +27,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 	"github.com/seed-5394e6b1/snowflake/server"
 	"github.com/seed-5394e6b1/snowflake/server/client"
 )
@@ -217,8 +217,8 @@ func (l *load) end() {
 	l.all.Wait()
 }
 
-// stores are the stores that instances share in the tests.
-func stores(t *testing.T) map[string]string {
+// shared are the stores that instances share in the tests.
+func shared(t *testing.T) map[string]string {
 	all := map[string]string{"sqlite": made(t, "sqlite:"+filepath.Join(t.TempDir(), "workers.db"))}
 	if depth.Full() {
 		all["file"] = "file:" + t.TempDir()
@@ -230,7 +230,7 @@ func stores(t *testing.T) map[string]string {
 // made makes the store of a URL, and returns the URL. A program would wait for minutes first.
 func made(t *testing.T, url string) string {
 	t.Helper()
-	store, closeStore, err := urllease.Open(t.Context(), url)
+	store, closeStore, err := stores.Open(t.Context(), url)
 	require.NoError(t, err)
 	defer closeStore()
 	l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Owner: "made"})
@@ -252,7 +252,7 @@ func startRedis(t *testing.T) (server *servertest.Process, url string) {
 // twice, and no client that knows all three sees an error.
 func TestKilledInstancesRepeatNoID(t *testing.T) {
 	t.Parallel()
-	for name, store := range stores(t) {
+	for name, store := range shared(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var running []*instance

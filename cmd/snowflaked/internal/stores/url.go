@@ -1,4 +1,4 @@
-package urllease
+package stores
 
 import (
 	"context"
@@ -56,7 +56,7 @@ type URLError struct {
 }
 
 func (e *URLError) Error() string {
-	return fmt.Sprintf("urllease: %q is not the URL of a store: %s; the forms are %s", e.URL, e.Reason, forms)
+	return fmt.Sprintf("%q is not the URL of a store: %s; the forms are %s", e.URL, e.Reason, forms)
 }
 
 // Is reports whether target is [lease.ErrInvalidOptions].

@@ -1,4 +1,4 @@
-package urllease
+package stores
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 //go:build unix && go1.25
 
-package urllease
+package stores
 
 import (
 	"context"
