@@ -176,3 +176,23 @@ func plain(s string) string {
 	}
 	return b.String()
 }
+
+// TestOperationsNamesEachAlertAndLogLine finds each alert of the rules on the page for the person on
+// call, and each log line of the page in the code.
+func TestOperationsNamesEachAlertAndLogLine(t *testing.T) {
+	needClone(t)
+	page := read(t, "operations.md")
+	for _, m := range regexp.MustCompile(`(?m)alert: (\w+)$`).FindAllStringSubmatch(
+		read(t, root+"/metrics/rules/snowflake.yml")+read(t, root+"/metrics/rules/snowflaked.yml"), -1) {
+		assert.Contains(t, page, "`"+m[1]+"`", "an alert that operations.md does not explain")
+	}
+	var code strings.Builder
+	for _, path := range files(t, ".go") {
+		code.WriteString(read(t, path))
+	}
+	lines := regexp.MustCompile("`(lease: [^`]+|waiting for [^`]+|cannot read; [^`]+)`").FindAllStringSubmatch(page, -1)
+	assert.Greater(t, len(lines), 10)
+	for _, m := range lines {
+		assert.True(t, strings.Contains(code.String(), `"`+strings.TrimPrefix(m[1], "lease: ")), "%q is a log line that no code writes", m[1])
+	}
+}
