@@ -90,7 +90,7 @@ func TestProofHasTheNamesOfTheCode(t *testing.T) {
 	}
 	assert.Greater(t, cited, 40)
 
-	model, err := os.ReadFile("../internal/lab/proof/steps/lease.smt2")
+	model, err := os.ReadFile("../internal/lab/proof/lease.smt2")
 	require.NoError(t, err)
 	is["the generator"], is["nobody"] = true, true
 	for what, of := range map[string]string{

@@ -1,7 +1,7 @@
 //go:build go1.25
 
 // Command proof looks for what breaks the invariant of package lease, in two ways. It asks the
-// solver z3 for a counterexample in worlds of any size, as steps/lease.smt2 states the protocol.
+// solver z3 for a counterexample in worlds of any size, as lease.smt2 states the protocol.
 // And it tries every sequence of steps of small worlds with the real code (lease/explore_test.go);
 // such a sequence is called a story. It fails if it finds something. If z3 is not installed, it
 // says so and only tells stories. With -without it leaves out a guard of the protocol, and prints a
@@ -29,8 +29,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/seed-5394e6b1/snowflake/internal/lab/proof/steps"
 )
 
 func main() {
@@ -53,7 +51,7 @@ func main() {
 
 func run(z3, guard string, list bool, scope string) error {
 	if list {
-		fmt.Println(strings.Join(steps.Guards(lease), "\n"))
+		fmt.Println(strings.Join(guards(lease), "\n"))
 		return nil
 	}
 	begun := time.Now()
@@ -152,7 +150,7 @@ func prove(ctx context.Context, z3, script string) (int, error) {
 
 // counterexample returns the first step that breaks the invariant if the guard is left out.
 func counterexample(ctx context.Context, z3, guard string) (step string, err error) {
-	if !slices.Contains(steps.Guards(lease), guard) {
+	if !slices.Contains(guards(lease), guard) {
 		return "", fmt.Errorf("there is no guard %q; -guards lists them", guard)
 	}
 	for _, scope := range scopes {

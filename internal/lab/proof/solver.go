@@ -8,16 +8,10 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-
-	"github.com/seed-5394e6b1/snowflake/internal/lab/proof/steps"
 )
-
-var lease = steps.Model
 
 // answer is what z3 says to one question.
 type answer struct{ question, says string }
-
-type term = steps.Term
 
 // without returns the script with a guard left out.
 func without(text, guard string) string {
@@ -30,14 +24,14 @@ func split(text string) string {
 	var out strings.Builder
 	var lines []string
 	skip := false
-	for _, t := range steps.Parse(text) {
-		if t.Head("define-fun") && len(t.Parts) == 5 && t.Parts[2].String() == "((z State))" && t.Parts[3].Word == "Bool" {
-			name, body := t.Parts[1].Word, t.Parts[4]
+	for _, t := range parse(text) {
+		if t.head("define-fun") && len(t.parts) == 5 && t.parts[2].String() == "((z State))" && t.parts[3].word == "Bool" {
+			name, body := t.parts[1].word, t.parts[4]
 			switch {
 			case name == "invariant" || name == "twice":
-			case body.Head("and"):
+			case body.head("and"):
 				all := "(and"
-				for i, p := range body.Parts[1:] {
+				for i, p := range body.parts[1:] {
 					line := fmt.Sprintf("%s-%d", name, i+1)
 					lines = append(lines, line)
 					fmt.Fprintf(&out, "(define-fun %s ((z State)) Bool %v)\n", line, p)
@@ -76,16 +70,16 @@ var scopes = []map[string]int{
 // a counterexample if there is one.
 func small(text string, scope map[string]int) string {
 	var out strings.Builder
-	for _, t := range steps.Parse(text) {
+	for _, t := range parse(text) {
 		n := 0
-		if t.Head("declare-sort") {
-			n = scope[t.Parts[1].Word]
+		if t.head("declare-sort") {
+			n = scope[t.parts[1].word]
 		}
 		if n == 0 {
 			out.WriteString(expand(t, scope, nil).String() + "\n")
 			continue
 		}
-		sort := t.Parts[1].Word
+		sort := t.parts[1].word
 		fmt.Fprintf(&out, "(declare-datatypes ((%s 0)) ((", sort)
 		for i := range n {
 			fmt.Fprintf(&out, "(%s%d)", sort, i)
@@ -97,19 +91,19 @@ func small(text string, scope map[string]int) string {
 
 // expand replaces each forall by what it says of each thing, and each variable by its value.
 func expand(t *term, scope map[string]int, values map[string]string) *term {
-	if t.Parts == nil {
-		if v, ok := values[t.Word]; ok {
-			return &term{Word: v}
+	if t.parts == nil {
+		if v, ok := values[t.word]; ok {
+			return &term{word: v}
 		}
 		return t
 	}
-	if t.Head("forall") {
+	if t.head("forall") {
 		all := []map[string]string{values}
-		for _, v := range t.Parts[1].Parts {
+		for _, v := range t.parts[1].parts {
 			var more []map[string]string
 			for _, values := range all {
-				for i := range scope[v.Parts[1].Word] {
-					with := map[string]string{v.Parts[0].Word: fmt.Sprint(v.Parts[1].Word, i)}
+				for i := range scope[v.parts[1].word] {
+					with := map[string]string{v.parts[0].word: fmt.Sprint(v.parts[1].word, i)}
 					for name, value := range values {
 						if _, ok := with[name]; !ok {
 							with[name] = value
@@ -120,15 +114,15 @@ func expand(t *term, scope map[string]int, values map[string]string) *term {
 			}
 			all = more
 		}
-		and := &term{Parts: []*term{{Word: "and"}}}
+		and := &term{parts: []*term{{word: "and"}}}
 		for _, values := range all {
-			and.Parts = append(and.Parts, expand(t.Parts[2], scope, values))
+			and.parts = append(and.parts, expand(t.parts[2], scope, values))
 		}
 		return and
 	}
-	to := &term{Parts: []*term{}}
-	for _, p := range t.Parts {
-		to.Parts = append(to.Parts, expand(p, scope, values))
+	to := &term{parts: []*term{}}
+	for _, p := range t.parts {
+		to.parts = append(to.parts, expand(p, scope, values))
 	}
 	return to
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/lab/proof/steps"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
@@ -23,7 +22,7 @@ func TestTheInvariantIsInductive(t *testing.T) {
 // happen.
 func TestEachGuardIsNeeded(t *testing.T) {
 	z3 := servertest.Program(t, "z3", "z3")
-	all := steps.Guards(lease)
+	all := guards(lease)
 	require.Len(t, all, 20)
 	for _, guard := range depth.Of([]string{"holder-begins-at-the-bound", "newcomer-waits"}, all) {
 		step, err := counterexample(t.Context(), z3, guard)

@@ -41,7 +41,6 @@ func main() {
 	flag.IntVar(&s.Nodes, "nodes", 0, "nodes of each fleet; 0: as many as the seed says")
 	flag.BoolVar(&s.Trace, "v", false, "print all that happens")
 	flag.StringVar(&s.Mutant, "mutant", "", "the deliberate defect to switch on")
-	flag.BoolVar(&s.Leases, "leases", false, "run only the fleets that the model of the leases describes, with less load")
 	flag.BoolVar(&s.Troubles, "troubles", false,
 		"run fleets with more troubles and without other faults, and print how long each kind took")
 	list := flag.Bool("mutants", false, "list the deliberate defects")

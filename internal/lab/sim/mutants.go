@@ -19,7 +19,7 @@ type mutant struct {
 	name   string
 	why    string   // what goes wrong with it
 	always []killer // what finds it on every run, without luck
-	guard  string   // the guard of internal/lab/proof/steps/lease.smt2 that it removes
+	guard  string   // the guard of internal/lab/proof/lease.smt2 that it removes
 	edits  []edit
 }
 

@@ -28,12 +28,9 @@ import (
 //go:embed replaced
 var replacedFiles embed.FS
 
-// probes tell the simulator what is stamped and granted.
+// probes tell the simulator what is granted.
 var probes = must(parseMutants("overlay.go", `
 name: probes
-+++ clone.go
- func (g *Generator) unlessCloned(r run) run {
-+	g.stamps(r)
 +++ lease/lease.go
  func (l *Lease) publish(h *hold) {
 +	l.grants(h)

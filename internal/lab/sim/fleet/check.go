@@ -291,6 +291,32 @@ func (p *process) checkBeginError(err error) {
 	}
 }
 
+// checkToken: nobody saves with the token of another. A newcomer's window begins at the bound of
+// its clock sequence or later, also if the store has lost the record. was is the last record that
+// was saved. s.mu is held.
+func (s *store) checkToken(p *process, was, r *record) {
+	w, held := s.w, s.holders[r.Token]
+	switch bound := boundOf(was, r.ClockSeq); {
+	case w.LocalCopy || w.hasClone(r.Worker):
+	case len(held) > 0 && !slices.Contains(held, p):
+		w.fail("token", "%v saves with the token of %v: %v", p, held[0], r)
+	case len(held) == 0 && !s.isStray(r) && r.From.Before(bound):
+		w.fail("window", "%v takes worker %d from %s on, before the bound %s of clock sequence %d", p, r.Worker,
+			r.From.Format(timeFormat), bound.Format(timeFormat), r.ClockSeq)
+	}
+}
+
+// checkGranted: a lease grants only what the store has or, if it has lost it, had.
+func (s *store) checkGranted(token string, worker, seq int, to time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, r := s.w, s.worker(worker).saved
+	if bound := boundOf(&r, seq); to.After(bound) && !w.LocalCopy && !s.isStray(&r) && !w.hasClone(worker) {
+		w.fail("grant", "%v is granted worker %d, clock sequence %d, until %s, and the store has %s", s.holders[token], worker,
+			seq, to.Format(timeFormat), bound.Format(timeFormat))
+	}
+}
+
 // checkSave: what the protocol says of the chain of records. s.mu is held.
 func (s *store) checkSave(p *process, old, r *record) {
 	w := s.w
@@ -310,12 +336,14 @@ func (s *store) checkSave(p *process, old, r *record) {
 	case taken && w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 && !s.faults.everLied() && isLive(*old, s.machine.Wall()):
 		w.fail("liveness", "%v takes worker %d of a live holder: %v", p, r.Worker, old)
 	}
-	for seq, bound := range old.Bounds { // the model does not know local copies, and no clones
+	for seq, bound := range old.Bounds {
 		w.mu.Lock()
 		last, stamped := w.last[[2]int{r.Worker, seq}]
 		w.mu.Unlock()
 		is, tick := boundOf(r, seq), w.startOf(last)
-		if is.Before(bound) && stamped && !is.After(tick) && !w.isCommon(r.Worker, seq, tick) {
+		stamped = stamped && !is.After(tick) && !w.isCommon(r.Worker, seq, tick)
+		holds := r.State == lease.StateHeld && !w.hasClone(r.Worker)
+		if is.Before(bound) && (stamped || holds) {
 			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is %v", p,
 				r.Worker, seq, bound, is, tick)
 		}

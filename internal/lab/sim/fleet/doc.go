@@ -17,15 +17,18 @@
 // near to the node's clock as promised. When it was issued, the bound in the store (or in
 // the local copy) covered it.
 //
-// Of every window: it begins after all that was stamped with its clock sequence.
+// Of every window: it begins after all that was stamped with its clock sequence. A newcomer's begins
+// at the last bound that was saved for its clock sequence or later, also if the store has lost that.
+// A lease grants a window only up to a bound that the store has.
 //
 // Of every call: its order, unless the clock went back, how long it waited, and its deadline. If it
 // fails, the error is a promised one. Stats counts right. Which IDs a call gets, when it returns,
 // and whether an error has a reason, is checked by TestModel in package snowflake, which has a
 // reference for it.
 //
-// Of every record that is saved: bounds go back only to what was stamped. Nobody takes a
-// worker ID that a live holder has, that is kept for another owner or that was used once.
+// Of every record that is saved: its token is its process's. A bound goes back only when the worker
+// ID is given back, and not below what was stamped. Nobody takes a worker ID that a live holder has,
+// that is kept for another owner or that was used once.
 // No clock moves a bound ahead by more than MaxLeap, unless it has been there for MaxLeap.
 //
 // The program has no loop around its lease. It makes the lease with a context that ends soon
@@ -60,16 +63,6 @@
 // In some runs the store loses entries: all, all of a kind, or one. The nodes then have
 // windows of different lengths. If nothing else happens to a node that holds a worker ID, it
 // keeps the worker ID, and all of its calls succeed.
-//
-// # Steps
-//
-// The leases have a model, internal/lab/proof/steps/lease.smt2, for which z3 proves that no ID
-// repeats. In a run with leases each request to put a record, its arrival, its answer, each grant
-// and each stamped tick has to be a step of this model. Package steps evaluates the file itself;
-// model.go says which step an act is. A run is compared with the model until something happens that
-// the model does not have: a machine is cloned, a record or the entry "store" is lost alone, or a
-// request is stored twice. LocalCopy is not in the model. If the store's clock is wrong, holders
-// that are taken for dead are not checked.
 //
 // # Crashes at any instruction
 //

@@ -70,12 +70,6 @@ func (s Settings) scenario(seed uint64) *Scenario {
 		return Rolling(seed)
 	}
 	one := New(seed, s.Nodes)
-	if s.Leases {
-		if one.LocalCopy {
-			return nil
-		}
-		one.Calm()
-	}
 	if s.Troubles {
 		if one.LocalCopy || one.Layout.Expires().Before(one.Start.AddDate(0, 0, 2)) {
 			return nil
@@ -136,9 +130,6 @@ func (s Settings) explain(t *testing.T, r Report) {
 	flags := fmt.Sprintf("-seed %d", r.Seed)
 	if s.Nodes > 0 {
 		flags += fmt.Sprintf(" -nodes %d", s.Nodes)
-	}
-	if s.Leases {
-		flags += " -leases"
 	}
 	if s.Troubles {
 		flags += " -troubles"

@@ -97,8 +97,6 @@ func (p *process) load() error {
 			}
 		}
 		return nil
-	case w.Calmed:
-		return p.calls([]*call{next()})
 	}
 	switch w.intN(20) {
 	case 0:

@@ -212,7 +212,6 @@ func (n *node) clone() {
 	if most := n.machine.Wall().Add(n.w.Window + maxSlew); p.changes == n.machine.changes() && bound.After(most) {
 		n.w.fail("clone", "%v and its clone have a window until %v in common, more than a window", p, bound)
 	}
-	n.w.model.leave("a machine was cloned")
 	n.w.logf("%v: cloned as node %d, worker %d, clock sequence %d until %v", p, c.id, l.Worker(), seq, bound.Format(timeFormat))
 	n.w.wg.Go(c.run)
 }

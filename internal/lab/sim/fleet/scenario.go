@@ -20,7 +20,6 @@ type Scenario struct {
 	Start  time.Time // what right clocks read when the run begins
 
 	OwnClock  bool // the store has a clock, which decides if a client's clock has leapt
-	Calmed    bool // see Calm
 	Guarded   bool // the hypervisor tells machines that they were cloned
 	OneHost   bool // all nodes, and the store, have one machine's clocks
 	LocalCopy bool
@@ -290,17 +289,6 @@ func spare(s *Scenario) {
 		}
 		return s.Nodes[e.Node].Spared
 	})
-}
-
-// Calm takes the load and the clones out of a scenario, so that most of what happens are steps of
-// the leases. Processes issue one ID at a time, and the issuers of IDs are not looked up when the
-// run ends.
-func (s *Scenario) Calm() {
-	s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.isLoad() || e.Kind == Clone })
-	for i := range s.Nodes {
-		s.Nodes[i].Gap = max(s.Nodes[i].Gap, s.Nodes[i].Window/4)
-	}
-	s.Calmed, s.Troubles = true, nil
 }
 
 // floorEvery returns Options.FloorEvery of a lease with this window.

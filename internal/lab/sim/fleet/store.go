@@ -112,11 +112,6 @@ func (s *store) wipe(e Event) {
 	}
 	s.faults.change(StoreWiped, 0)
 	s.wiped.Store(true)
-	if e.N%3 == 0 {
-		s.w.model.loses()
-	} else if kind == "worker" || kind == "store" {
-		s.w.model.leave(one + " was lost, and others were not")
-	}
 }
 
 // remove removes an entry. s.mu is held.
@@ -188,9 +183,6 @@ func (s *store) Delete(_ context.Context, key, old string) error {
 		return fmt.Errorf("%w: version %q, not %q", lease.ErrConflict, is, old)
 	}
 	s.remove(key)
-	if _, ok := workerOf(key); ok {
-		s.w.model.removed(old)
-	}
 	return nil
 }
 
@@ -199,7 +191,6 @@ type put struct {
 	key, old string
 	value    []byte
 	record   *record // what the value says, if the entry is a worker ID's
-	save     int     // the model's number of it
 }
 
 // newPut returns a request.
@@ -234,12 +225,8 @@ func (s *store) put(p *process, is put) (lease.Entry, error) {
 			s.w.logf("store: %v, by %v", r, p)
 			s.worker(id).record = *r
 		case p != nil:
-			s.w.model.makes(is.save, e.Version, r)
 			s.save(p, s.worker(id), r)
 		}
-	}
-	if is.key == "store" {
-		s.w.model.named(is.value)
 	}
 	s.entries[is.key] = e
 	return e, nil
@@ -257,6 +244,7 @@ func (s *store) save(p *process, w *worker, r *record) {
 		old = record{} // nobody stamps by it
 	}
 	s.checkSave(p, &old, r)
+	s.checkToken(p, &was, r)
 	if was.Token != r.Token && (len(s.holders[r.Token]) == 0 || s.w.LocalCopy) {
 		p.took[r.Worker] = true
 		w.by = p
@@ -323,27 +311,17 @@ func (c client) Now(ctx context.Context) (time.Time, error) {
 
 // Get asks for an entry.
 func (c client) Get(ctx context.Context, key string) (lease.Entry, error) {
-	since := c.p.w.model.sent()
-	a := c.call(ctx, "get "+key, func(s *store) (a answer) {
-		a.entry = s.get(key, false)
-		s.w.model.reads(c.p, a.entry.Version, since)
-		return a
-	})
+	a := c.call(ctx, "get "+key, func(s *store) answer { return answer{entry: s.get(key, false)} })
 	return a.entry, a.err
 }
 
 // List asks for the entries with a prefix, of which the store reads one half later.
 func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
-	since := c.p.w.model.sent()
 	a := c.call(ctx, "list "+prefix, func(s *store) (a answer) {
 		for half := range 2 {
-			found := s.list(false, func(key string) bool {
+			a.entries = append(a.entries, s.list(false, func(key string) bool {
 				return strings.HasPrefix(key, prefix) && int(key[len(key)-1])%2 == half
-			})
-			for _, e := range found {
-				s.w.model.reads(c.p, e.Version, since)
-			}
-			a.entries = append(a.entries, found...)
+			})...)
 			if half == 0 {
 				time.Sleep(c.p.w.up(c.p.w.Network))
 			}
@@ -358,15 +336,11 @@ func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	is := c.p.w.store.newPut(key, old, value)
 	if r := is.record; r != nil && r.State != lease.StateLost {
 		c.p.checkLeap(r)
-		is.save = c.p.w.model.sends(c.p, old, r)
 	}
 	a := c.call(ctx, "put "+key, func(s *store) (a answer) {
 		a.entry, a.err = s.put(c.p, is)
 		return a
 	})
-	if a.err == nil {
-		c.p.w.model.answered(old, a.entry.Version)
-	}
 	return a.entry, a.err
 }
 

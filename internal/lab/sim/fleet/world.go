@@ -35,9 +35,6 @@ type Settings struct {
 	From, To, Every uint64 // the seeds: the first, the end, and one of how many
 	Nodes           int    // of each fleet; 0: as many as the seed says
 
-	// Leases takes only the seeds of fleets that the model of the leases describes, with less load.
-	Leases bool
-
 	Troubles bool   // take the seeds' fleets with more troubles and without other faults
 	Mutant   string // the deliberate defect that is switched on
 	Trace    bool   // print what happened, whether it fails or not
@@ -62,7 +59,7 @@ type Totals map[string]uint64
 var Counted = []string{
 	"node-seconds", "IDs", "faults", "processes", "leases", "worker IDs replaced", "clones", "issuers found",
 	"calls found the clock behind",
-	"bumps", "rewinds", "ticks borrowed", "waits", "errors", "watermarks", "steps", "stamped ticks",
+	"bumps", "rewinds", "ticks borrowed", "waits", "errors", "watermarks",
 }
 
 // Add adds what another run counted.
@@ -92,7 +89,6 @@ type world struct {
 	tracing bool
 	totals  Totals
 	failure *Failure
-	model   *model
 	issued  map[snowflake.ID]issue
 	last    map[[2]int]int64 // the last tick issued, by worker and clock sequence
 	clones  []cloned
@@ -143,17 +139,14 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 	if err := w.store.open(); err != nil {
 		w.fail("acquisition", "the store cannot be made: %v", err)
 	}
-	w.model = newModel(w)
-	w.model.named(w.store.get("store", true).Value)
+	seam.Granted = w.store.checkGranted
 	for _, n := range w.nodes {
 		if !n.Absent {
 			w.wg.Go(n.run)
 		}
 	}
-	if !w.Calmed {
-		for n := range 1 + int(s.Seed%2) {
-			w.wg.Go(func() { w.poll(n) })
-		}
+	for n := range 1 + int(s.Seed%2) {
+		w.wg.Go(func() { w.poll(n) })
 	}
 	if w.play() {
 		w.finish()
@@ -161,7 +154,6 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 	w.end()
 	w.wg.Wait()
 	took := time.Since(w.begun)
-	w.model.counts()
 	time.Sleep(24 * time.Hour) // until no goroutine is stopped any more
 	w.count("node-seconds", uint64(took.Seconds()*float64(len(w.nodes))))
 	return &Result{w.failure, w.trace, w.totals, w.worst}
@@ -219,7 +211,6 @@ func (w *world) finish() {
 		}
 	}
 	if len(w.Troubles) > 0 {
-		w.model.leave("the troubles begin")
 		w.endures()
 	}
 	for _, e := range w.edges {

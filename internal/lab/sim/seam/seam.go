@@ -49,12 +49,8 @@ var (
 	// for it, as when its process dies.
 	KillLease func(lease any)
 
-	// Granted is called before a lease grants a window, if it is not nil.
-	Granted func(lease any, token string, worker, seq int, from, to time.Time)
-
-	// Stamped is called before a generator of a lease returns IDs of the tick that begins at t, if
-	// it is not nil.
-	Stamped func(lease any, worker, seq int, t time.Time)
+	// Granted is called before a lease grants a window that ends at to, if it is not nil.
+	Granted func(token string, worker, seq int, to time.Time)
 
 	// CloneGenerator returns a copy of a *snowflake.Generator that has a cloned
 	// lease.
@@ -79,7 +75,7 @@ func Reset(seed uint64, late func(*rand.Rand) time.Duration, step func(dir, step
 	dice.Lock()
 	defer dice.Unlock()
 	Generations.Clear()
-	Granted, Stamped = nil, nil
+	Granted = nil
 	BootClock = func() (string, time.Duration) { return "", 0 }
 	dice.Rand, dice.late, dice.step = rand.New(rand.NewPCG(seed, 2)), late, step
 }

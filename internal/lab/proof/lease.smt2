@@ -7,8 +7,7 @@
 ; a counterexample, so each answer has to be unsat. The words are those of lease/doc.go. Three words
 ; are new: a save is a request to put a record, also if it never arrives; the line is the chain of
 ; records, where a record that was put back follows the record that was lost; a store that lost the
-; entry of a worker ID is of the next epoch. The simulator evaluates the steps below, and holds each
-; of its steps against them (package steps).
+; entry of a worker ID is of the next epoch.
 
 ; What is assumed of the code, and is not shown here:
 ;
