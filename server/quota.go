@@ -57,7 +57,9 @@ func (q quota) spend(n int) error {
 		return nil
 	}
 	missing := float64(n) - q.TokensAt(now) // negative tokens: streams have reserved IDs
-	return quotaError(max(time.Millisecond, time.Duration(missing/float64(q.Limit())*float64(time.Second))))
+	f := errQuota
+	f.retry = max(time.Millisecond, time.Duration(missing/float64(q.Limit())*float64(time.Second)))
+	return f
 }
 
 // wait takes n IDs when the client may have them.

@@ -30,7 +30,7 @@ func (s *Server) layout(text string) (snowflake.Layout, error) {
 		err = sendable(l)
 	}
 	if err != nil {
-		return l, &fieldError{field: "layout", err: err}
+		return l, wrong("layout", "%v", err)
 	}
 	return l, nil
 }
@@ -65,7 +65,7 @@ func (d decoded) text() []byte {
 func (s *Server) read(field, text, layout string) (d decoded, err error) {
 	readings, err := texts.IDs([]string{text})
 	if err != nil {
-		return d, &fieldError{field: field, err: err}
+		return d, wrong(field, "%v", err)
 	}
 	return s.decode(field, readings[0].IDs[0], readings[0].Form, layout)
 }
@@ -77,7 +77,7 @@ func (s *Server) decode(field string, id snowflake.ID, form, layout string) (d d
 		return d, err
 	}
 	if err := l.Check(id); err != nil {
-		return d, &fieldError{field: field, err: err}
+		return d, wrong(field, "%v", err)
 	}
 	if !writable(l.Decode(id).Time) {
 		return d, wrong(field, "the time of %v, under the layout %v, is after the year 9999", id, l)

@@ -18,7 +18,7 @@ import (
 // getReady answers 200 if an ID could be issued now.
 func (s *Server) getReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.whyNotReady(r.Context()); err != nil {
-		refused(http.StatusServiceUnavailable, connect.CodeUnavailable, "%w", err).write(w, r)
+		refused(http.StatusServiceUnavailable, connect.CodeUnavailable, "%v", err).write(w, r)
 		return
 	}
 	fmt.Fprintln(w, "ok")
@@ -47,12 +47,12 @@ func (s *Server) whyNotReady(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	f := classify(err)
+	f := failureOf(err)
 	of(ctx).outcome.cause = f.cause // the probe was answered, so it has no code
 	if e := new(lease.NotReadyError); errors.As(err, &e) {
-		return fmt.Errorf("%w: %s", f.told, e.Next)
+		return fmt.Errorf("%w: %s", f, e.Next)
 	}
-	return f.told
+	return f
 }
 
 // try returns an error if the server cannot issue an ID now. Without a lease, it issues one.

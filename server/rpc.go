@@ -112,7 +112,7 @@ func (v service) Stream(ctx context.Context, in *pb.StreamRequest, to *connect.S
 
 func (v service) Decode(_ context.Context, in *pb.DecodeRequest) (*pb.DecodeResponse, error) {
 	var d decoded
-	err := wrong("id", "there is neither an id nor a text")
+	var err error = wrong("id", "there is neither an id nor a text")
 	switch value := in.Value.(type) {
 	case *pb.DecodeRequest_Id:
 		d, err = v.s.decode("id", snowflake.ID(value.Id), "", in.Layout)

@@ -214,7 +214,7 @@ func (s *Server) issues() (*issuer, error) {
 	if i := s.issuer.Load(); i != nil {
 		return i, nil
 	}
-	return nil, fmt.Errorf("%w, for %v so far: %s", errWaiting, time.Since(s.begun).Round(time.Second), s.o.WaitsFor())
+	return nil, failed(connect.CodeUnavailable, "the server waits for a worker ID, for %v so far: %s", time.Since(s.begun).Round(time.Second), s.o.WaitsFor())
 }
 
 func (o *Options) withDefaults() (Options, error) {

@@ -156,7 +156,7 @@ func (s *Server) getWatermark(r *http.Request) (answer, error) {
 
 func (v service) Watermark(ctx context.Context, _ *pb.WatermarkRequest) (*pb.WatermarkResponse, error) {
 	last, err := v.s.watermark(ctx)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errNoWatermark) && !errors.Is(err, errWaiting) {
+	if err != nil && ctx.Err() == nil && !errors.As(err, new(failure)) {
 		err = errUnread // the log has the error
 	}
 	if err != nil {
