@@ -15,21 +15,26 @@ import (
 )
 
 // A stream waits for its quota, also for its first IDs, for longer than the server waits for a
-// client.
+// client, but not once the server drains.
 func TestStreamWaitsForItsQuotaLongerThanTimeout(t *testing.T) {
 	for _, protocol := range []string{"gRPC", "gRPC-Web", "Connect, JSON", "Connect, HTTP/2"} {
 		inFakeTime(t, func(t *testing.T) {
-			_, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second, Tokens: func() []server.Token {
+			s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second, Tokens: func() []server.Token {
 				return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: 5, Burst: 100}}
 			}})
+			c := protocols(t, inMemory, dial)[protocol]
 			ctx, info := connect.NewClientContext(t.Context())
 			info.RequestHeader().Set("Authorization", "Bearer a")
-			_, err := protocols(t, inMemory, dial)[protocol].Batch(ctx, &pb.BatchRequest{N: 100})
+			_, err := c.Batch(ctx, &pb.BatchRequest{N: 100})
 			require.NoError(t, err, protocol)
-			ids, sizes, err := take(ctx, protocols(t, inMemory, dial)[protocol], &pb.StreamRequest{N: 300, Batch: 100})
+			_, sizes, err := take(ctx, c, &pb.StreamRequest{N: 300, Batch: 100})
 			require.NoError(t, err, protocol)
-			assert.Len(t, ids, 300, protocol)
 			assert.Equal(t, []int{100, 100, 100}, sizes, protocol)
+			begun := time.Now()
+			time.AfterFunc(15*time.Second, s.Drain)
+			_, _, err = take(ctx, c, &pb.StreamRequest{N: 300, Batch: 100})
+			assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err), "%s: %v", protocol, err)
+			assert.Equal(t, 15*time.Second, time.Since(begun), protocol)
 		})
 	}
 }

@@ -40,6 +40,8 @@ func (f *former) foreign(status int) failure {
 	case http.StatusUnsupportedMediaType:
 		return refused(status, connect.CodeInvalidArgument, "the Content-Type %.100q is not one of %s",
 			f.r.Header.Get("Content-Type"), f.Header().Get("Accept-Post"))
+	case http.StatusHTTPVersionNotSupported:
+		return refused(status, connect.CodeUnimplemented, "the method needs HTTP/2")
 	case http.StatusTooManyRequests:
 		if f.Header().Get("Retry-After") == "" { // connect refuses a message because of its size
 			return refused(http.StatusRequestEntityTooLarge, connect.CodeResourceExhausted, "the request has over %d bytes", maxBody)

@@ -16,6 +16,7 @@ func TestForeignErrorsGetOneForm(t *testing.T) {
 		200: {}, 304: {}, 400: {}, 403: {}, 500: {},
 		404: {Code: "not_found", Message: `there is no "/path" here`},
 		405: {Code: "unimplemented", Message: "the method is PUT: want GET"},
+		505: {Code: "unimplemented", Message: "the method needs HTTP/2"},
 		413: {Code: "resource_exhausted", Message: "the request has over 65536 bytes"},
 		415: {Code: "invalid_argument", Message: `the Content-Type "text/html" is not one of text/plain`},
 	} {

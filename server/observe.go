@@ -139,7 +139,8 @@ func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // codeOf returns the code of an answer for the metrics and the log.
 func codeOf(c *call, s *seen) string {
-	switch grpc := s.Header().Get("Grpc-Status"); {
+	h := s.Header()
+	switch grpc := cmp.Or(h.Get("Grpc-Status"), h.Get(http.TrailerPrefix+"Grpc-Status")); {
 	case c.outcome.code != "":
 		return c.outcome.code
 	case s.status >= 400:
@@ -171,7 +172,7 @@ func (o *observer) observe(r *http.Request, c *call, s *seen, took time.Duration
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{slog.String("method", method), slog.String("code", code),
-		slog.Int("status", s.status), slog.Int64("bytes", s.bytes), slog.Duration("took", took),
+		slog.Int("status", cmp.Or(s.status, http.StatusOK)), slog.Int64("bytes", s.bytes), slog.Duration("took", took),
 		slog.String("remote", r.RemoteAddr), slog.String("protocol", r.Proto)}
 	if c.token.Name != "" {
 		attrs = append(attrs, slog.String("client", c.token.Name))

@@ -67,10 +67,14 @@ func (q quota) wait(ctx context.Context, n int) error {
 	if q.Limiter == nil {
 		return nil
 	}
-	if err := q.WaitN(ctx, n); err != nil {
-		return errors.Join(context.DeadlineExceeded, err) // the IDs would come after the deadline
+	err := q.WaitN(ctx, n)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	return nil
+	return errors.Join(context.DeadlineExceeded, err) // the IDs would come after the deadline
 }
 
 // atOnce returns how many IDs the client may have at once.

@@ -57,7 +57,7 @@ func (s *Server) whyNotReady(ctx context.Context) error {
 
 // try returns an error if the server cannot issue an ID now. Without a lease, it issues one.
 func (s *Server) try(ctx context.Context) error {
-	if s.draining.Load() {
+	if s.drained.Err() != nil {
 		return errDraining
 	}
 	i, err := s.issues()

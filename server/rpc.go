@@ -88,19 +88,19 @@ func (v service) Stream(ctx context.Context, in *pb.StreamRequest, to *connect.S
 	if err := c.room.take(weight(size)); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(v.s.drained, func() { cancel(errDraining) })()
 	defer c.pace.goOn() // so that the client does not delay the end
 	batch := make([]snowflake.ID, min(size, in.N))
 	for left := in.N; left > 0; left -= int64(len(batch)) {
-		if v.s.draining.Load() {
-			return errDraining
-		}
 		batch = batch[:min(int64(len(batch)), left)]
 		c.pace.rest()
 		if err := c.quota.wait(ctx, len(batch)); err != nil {
 			return err
 		}
 		if _, err := i.gen.Fill(ctx, batch); err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err)
 		}
 		c.pace.goOn()
 		if err := to.Send(&pb.StreamResponse{Ids: numbers(batch)}); err != nil {

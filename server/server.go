@@ -41,6 +41,7 @@
 //	unauthenticated     401  no valid token: send "Authorization: Bearer TOKEN"
 //	resource_exhausted  429  too much is in flight: retry after Retry-After, or ask for fewer IDs
 //	unimplemented       501  the server has no Options.Watermark
+//	                    505  gRPC's reflection was asked over HTTP/1
 //	unavailable         503  no ID or watermark now (2): retry after Retry-After, or elsewhere
 //	deadline_exceeded   504  the IDs would come too late: wait longer, or ask for fewer IDs
 //
@@ -160,7 +161,8 @@ type Server struct {
 	o        Options
 	handler  http.Handler
 	load     load
-	draining atomic.Bool
+	drained  context.Context // ends when Drain is called
+	drain    context.CancelFunc
 	observer *observer
 	quotas   quotas
 	mark     *watermark
@@ -187,6 +189,7 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	}
 	s := &Server{begun: time.Now(), o: o, mark: newWatermark(), quotas: quotas{of: map[string]*rate.Limiter{}},
 		load: load{max: int64(o.MaxInFlight), share: int64(o.MaxPerClient), of: map[string]int64{}}}
+	s.drained, s.drain = context.WithCancel(context.Background())
 	if s.observer, err = newObserver(o, s.gauges()...); err != nil {
 		return nil, err
 	}
@@ -345,7 +348,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // may be on its way.
 func (s *Server) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() && r.ProtoMajor == 1 {
+		if s.drained.Err() != nil && r.ProtoMajor == 1 {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
@@ -358,7 +361,7 @@ func (s *Server) timeToAnswer() time.Duration { return s.o.Timeout - s.o.Timeout
 // Drain makes /readyz answer that the server is not ready, ends streams, and closes the connections
 // of HTTP/1 after their next answer. Everything else is answered as before. Call it before
 // http.Server.Shutdown, early enough for load balancers to notice.
-func (s *Server) Drain() { s.draining.Store(true) }
+func (s *Server) Drain() { s.drain() }
 
 func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
 	switch state {

@@ -581,6 +581,9 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 	probe := httptest.NewRequest(http.MethodPost, "/grpc.health.v1.Health/Check", strings.NewReader("{}"))
 	probe.Header.Set("Content-Type", "application/json")
 	answer(s, probe)
+	large := httptest.NewRequest(http.MethodPost, snowflakev1connect.SnowflakeServiceDecodeProcedure, strings.NewReader("\x00\x00\xff\xff\xff"))
+	large.ProtoMajor, large.Header["Content-Type"] = 2, []string{"application/grpc"}
+	answer(s, large)
 	assert.Equal(t, "home", ask(s, "/nothing/"+strings.Repeat("x", 1000)).Body.String())
 	metrics := ask(s, "/metrics").Body.String()
 	for _, line := range []string{
@@ -589,15 +592,17 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 		`snowflake_server_request_duration_seconds_count{code="http_405",method="/id"} 1`,
 		`snowflake_server_request_duration_seconds_count{code="http_404",method="other"} 1`,
 		`snowflake_server_request_duration_seconds_count{code="ok",method="/"} 1`,
+		`snowflake_server_request_duration_seconds_count{code="grpc_8",method="Decode"} 1`, // connect refuses it
 		`snowflake_server_request_duration_seconds_count{code="ok",method="grpc.health.v1.Health"} 1`,
 		"snowflake_server_in_flight 0", "snowflake_ids_issued_total 2", "go_goroutines ", "go_build_info{",
 	} {
 		assert.Contains(t, metrics, "\n"+line)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	require.Len(t, lines, 5, &log)
+	require.Len(t, lines, 6, &log)
 	assert.Contains(t, lines[0], `"level":"INFO","msg":"request","method":"GET /id","code":"ok","status":200,"bytes":`)
 	assert.Contains(t, lines[1], `"level":"WARN","msg":"request","method":"GET /ids","code":"invalid_argument","status":400`)
+	assert.Contains(t, lines[4], `"method":"Decode","code":"grpc_8","status":200`)
 	assert.Contains(t, lines[2], `"asked":"GET /snowflake.v1.SnowflakeService/xxx`)
 	assert.Less(t, len(lines[2]), 400)
 }
