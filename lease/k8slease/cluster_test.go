@@ -445,33 +445,21 @@ func listExpires(t *testing.T, c *cluster) {
 	assert.Equal(t, want, all)
 }
 
-// If the connections die silently and a request times out, the next request gets a new connection,
-// and none of those that were waiting for requests.
 func deadConnections(t *testing.T, c *cluster) {
 	proxy := servertest.NewProxy(t, c.Addr)
 	s := open(t, proxy.Addr(), in(servertest.NewSpace()))
-	e := servertest.Put(t, s, "key", "", "value")
-	proxy.Delay(100 * time.Millisecond) // so that each has a connection
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			_, err := s.Get(t.Context(), "key")
-			assert.NoError(t, err)
-		})
-	}
-	all.Wait()
-	proxy.Heal()
-	proxy.Swallow()
-	for _, limit := range []time.Duration{500 * time.Millisecond, 30 * time.Second} {
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		defer cancel()
-		_, err := s.Put(ctx, "key", e.Version, nil)
-		if limit < time.Second {
-			refused(t, err, context.DeadlineExceeded, "lease default/space")
-		} else {
-			assert.NoError(t, err)
+	servertest.HalfOpenPool(t, proxy, s, func() {
+		proxy.Delay(100 * time.Millisecond) // so that each has a connection
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				_, err := s.Get(t.Context(), "key")
+				assert.NoError(t, err)
+			})
 		}
-	}
+		all.Wait()
+		proxy.Heal()
+	})
 }
 
 // An API server whose etcd has no leader says 500, and one that ends says 503.

@@ -481,22 +481,14 @@ func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 		require.EqualValues(t, idle, client.PoolStats().IdleConns)
 	}
 	store := opened(t, client, nil)
-	timesOut := func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_, err := store.Get(ctx, "a")
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	}
-	fill()
-	proxy.Swallow()
-	timesOut()
-	redistest.Eventually(t, "the idle connections are dropped", func() bool { return client.PoolStats().TotalConns == 0 })
-	_, err := store.Get(t.Context(), "a")
-	require.NoError(t, err)
+	servertest.HalfOpenPool(t, proxy, store, fill)
 
 	fill() // those that answer are kept
 	proxy.Delay(150 * time.Millisecond)
-	timesOut()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := store.Get(ctx, "a")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 	proxy.Heal()
 	time.Sleep(2 * time.Second)
 	assert.EqualValues(t, idle-1, client.PoolStats().IdleConns)

@@ -106,3 +106,9 @@ func BenchmarkStarts(b *testing.B) { servertest.Starts(b, start(b).suite()) }
 
 // shared returns a server for the tests that do not stop it.
 var shared = servertest.Shared(func(t testing.TB) *service { return start(t) })
+
+func TestIdleConnectionsThatAreHalfOpenAreClosed(t *testing.T) {
+	t.Parallel()
+	proxy := servertest.NewProxy(t, start(t).addr)
+	servertest.HalfOpenPool(t, proxy, open(t, proxy.Addr(), in("space")), nil)
+}

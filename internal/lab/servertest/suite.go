@@ -468,6 +468,35 @@ func breaks(t *testing.T, s *Server) {
 	}
 }
 
+// HalfOpenPool lets nothing arrive any more on the connections of a pool, while new ones work: only
+// the first request costs its time, and not one for each connection. fill leaves several connections
+// idle; nil: requests at once do. store reaches its server by proxy.
+func HalfOpenPool(t *testing.T, proxy *Proxy, store lease.Store, fill func()) {
+	t.Helper()
+	e := Put(t, store, "worker/1", "", "value")
+	if fill == nil {
+		fill = func() {
+			var all sync.WaitGroup
+			for range 64 {
+				all.Go(func() { _, _ = store.Get(t.Context(), e.Key) })
+			}
+			all.Wait()
+		}
+	}
+	fill()
+	proxy.Swallow()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := store.Get(ctx, e.Key)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	Await(t, func() error { // not as long as if each connection cost its time
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := store.Get(ctx, e.Key)
+		return err
+	})
+}
+
 // badNetwork delays, drops, resets and holds what the clients send.
 func badNetwork(proxy *Proxy, window time.Duration) {
 	proxy.Delay(window / 20)
