@@ -294,10 +294,10 @@ func leased(t *testing.T) *metrics.Collector {
 	return c
 }
 
-// acquire takes a worker ID of a store, and returns the lease, its generator, and their collector.
+// acquire takes a worker ID of a new store, and returns the lease, its generator, and their collector.
 func acquire(t *testing.T, store lease.Store, o lease.Options) (*lease.Lease, *snowflake.Generator, *metrics.Collector) {
 	t.Helper()
-	o.Logger = slog.New(slog.DiscardHandler)
+	o.Logger, o.NewStore = slog.New(slog.DiscardHandler), true
 	l, err := lease.Acquire(t.Context(), store, &o)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Release(context.Background()) })

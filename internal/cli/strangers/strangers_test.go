@@ -90,7 +90,7 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 // goes on with it in the rest of the window.
 func TestWhoGoesOnAfterAReleaseIsFound(t *testing.T) {
 	store := lease.File(t.TempDir())
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "one", Logger: slog.New(slog.DiscardHandler), Window: time.Minute})
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "one", Logger: slog.New(slog.DiscardHandler), Window: time.Minute, NewStore: true})
 	require.NoError(t, err)
 	gen, err := snowflake.NewLeased(l, nil)
 	require.NoError(t, err)
