@@ -35,7 +35,7 @@ func main() {
 	z3 := flag.String("z3", "z3", "the solver's program")
 	guard := flag.String("without", "", "leave out this guard, and look for a counterexample")
 	list := flag.Bool("guards", false, "list the guards")
-	scope := flag.String("scope", "", "tell only the stories of this scope of lease/explore_test.go")
+	scope := flag.String("scope", "", "tell only the stories of this scope of lease/explore_test.go, or of all, and do not ask the solver")
 	ticks := flag.Int("more-ticks", 0, "enlarge each scope by so many ticks")
 	faults := flag.Int("more-faults", 0, "enlarge each scope by so many faults, of each kind that it has")
 	flag.Parse()
@@ -73,7 +73,7 @@ func run(z3, guard string, list bool, scope string) error {
 	return err
 }
 
-// explore tells every story of a scope or, if it has no name, of all scopes. Each scope has a
+// explore tells every story of a scope or, if it is "all" or empty, of all scopes. Each scope has a
 // process of its own, and as many run at once as there are processors.
 func explore(scope string, ticks, faults int) error {
 	dir, err := os.MkdirTemp("", "proof")
@@ -103,7 +103,7 @@ func explore(scope string, ticks, faults int) error {
 	switch {
 	case slices.Contains(names, scope):
 		names = []string{scope}
-	case scope != "":
+	case scope != "" && scope != "all":
 		return fmt.Errorf("there is no scope %q; the scopes are %s", scope, strings.Join(names, ", "))
 	}
 	var mu sync.Mutex
