@@ -11,6 +11,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // Acquire takes a worker ID for opts.Owner, and keeps it until Release. ctx bounds the
@@ -124,7 +125,7 @@ func (l *Lease) checkSettings(settings func(context.Context) ([]string, error)) 
 // again calls f until it succeeds, as long as waiting can help (mayMend). If the last error is a
 // time-out, again also returns the error before it.
 func (l *Lease) again(ctx context.Context, f func(context.Context) error) error {
-	begun := timeNow()
+	begun := machine.Now()
 	_, bounded := ctx.Deadline()
 	var cause error
 	for backoff := l.o.Window / 100; ; backoff = min(2*backoff, l.o.Window/3) {
@@ -146,10 +147,10 @@ func (l *Lease) again(ctx context.Context, f func(context.Context) error) error 
 		if ended := ctx.Err(); ended != nil && waits && !errors.Is(err, ended) {
 			return fmt.Errorf("%w: %w", err, ended)
 		}
-		if ctx.Err() != nil || !mayMend(err) || !bounded && timeSince(begun) >= retryFor {
+		if ctx.Err() != nil || !mayMend(err) || !bounded && machine.Since(begun) >= retryFor {
 			return err
 		}
-		if ended := sleep(ctx, jittered(backoff)); ended != nil {
+		if ended := machine.Sleep(ctx, machine.Jittered(backoff)); ended != nil {
 			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}

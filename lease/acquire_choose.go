@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // candidate is a worker ID that may be taken.
@@ -60,7 +61,7 @@ func choose(
 		if i := slices.IndexFunc(free, func(c candidate) bool { return c.mine }); i >= 0 {
 			return free[i], 0, nil
 		}
-		return free[randomN(len(free))], 0, nil
+		return free[machine.RandomN(len(free))], 0, nil
 	}
 	if len(behind) > 0 {
 		c = slices.MinFunc(behind, func(a, b candidate) int { return a.from.Compare(b.from) })

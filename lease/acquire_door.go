@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // open returns the store's door once it is open. If the store has no door, open makes it.
@@ -42,7 +44,7 @@ func (s *search) open() (door, error) {
 		}
 		s.log.shut(waits, now.at.Add(left))
 		s.conflicts = 0
-		if ended := s.line.rest(now.beforeEnd(min(progress+randomN(progress), left))); ended != nil {
+		if ended := s.line.rest(now.beforeEnd(min(progress+machine.RandomN(progress), left))); ended != nil {
 			return shut.door, s.still(waits, ended)
 		}
 		s.begun = s.line.read().at // the wait for a worker ID begins when the door is open

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // find takes one worker ID, and returns its record. It waits for a free one for one and a half times the longest window,
@@ -145,7 +147,7 @@ func (s *search) readMore() error {
 	}
 	s.probes++
 	for {
-		worker := o.First + randomN(o.Count)
+		worker := o.First + machine.RandomN(o.Count)
 		if _, ok := s.read[worker]; !ok && s.bad[worker] == nil {
 			return s.readOne(worker)
 		}

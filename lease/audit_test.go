@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // idAt returns an ID.
@@ -209,17 +210,17 @@ func meanwhile(prefix string, f func()) fault {
 func TestHistoryThatIsTrimmedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		ids := stamps(t, m, 4*embedded, time.Hour)
+		ids := stamps(t, m, 4*machine.Embedded, time.Hour)
 		m.becomes(meanwhile(historyPrefix, func() {
 			m.becomes()
-			ids = append(ids, stamps(t, m, 3*embedded, 2*embedded*time.Second)...)
+			ids = append(ids, stamps(t, m, 3*machine.Embedded, 2*machine.Embedded*time.Second)...)
 		}))
 		h, err := ReadHistory(t.Context(), m)
 		require.NoError(t, err)
 		require.Positive(t, m.record(0).Chunks.First)
 		for i, id := range ids {
 			_, err := h.Whois(id)
-			if i >= len(ids)-embedded {
+			if i >= len(ids)-machine.Embedded {
 				require.NoError(t, err)
 			}
 			require.NotErrorIs(t, err, ErrNeverIssued)
@@ -271,7 +272,7 @@ func TestHistoryOfAStoreThatLosesItsEntries(t *testing.T) {
 func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		ids := stamps(t, m, 3*embedded, 0)
+		ids := stamps(t, m, 3*machine.Embedded, 0)
 		m.stores(chunkKey(0, 0), "?")
 		h, err := ReadHistory(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)

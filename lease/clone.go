@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // The hypervisor gives each copy of a machine another generation. If the generation is not what it
@@ -27,10 +28,10 @@ type cloning struct {
 // errCloned says that another copy of this machine may hold the same worker ID.
 var errCloned = fmt.Errorf("%w: the machine was cloned, and another copy may have the worker ID", ErrLost)
 
-// openVMClock returns the machine's generation, or nil if the machine does not report clones. If
+// machine.OpenVMClock returns the machine's generation, or nil if the machine does not report clones. If
 // there is a device that cannot be used, unused says why.
 func (o *Options) openVMClock() (generation *atomic.Uint64, unused, err error) {
-	generation, err = openVMClock(o.VMClock)
+	generation, err = machine.OpenVMClock(o.VMClock)
 	if err != nil && o.VMClock != "" {
 		return nil, nil, fmt.Errorf("%w: VMClock: %w", ErrInvalidOptions, err)
 	}
@@ -49,7 +50,7 @@ func (c *cloning) torn(err error) bool { return c.whole && errors.Is(err, errClo
 // so the time is, too.
 func (c *cloning) newToken(born uint64, now time.Time) string {
 	if c.vm == nil {
-		return randomText()
+		return machine.RandomText()
 	}
-	return randomText() + "-" + strconv.FormatUint(born, 36) + "-" + strconv.FormatInt(now.UnixNano(), 36)
+	return machine.RandomText() + "-" + strconv.FormatUint(born, 36) + "-" + strconv.FormatInt(now.UnixNano(), 36)
 }

@@ -23,21 +23,21 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
 )
 
-// machine is a file that stands in for the device of the hypervisor.
-type machine struct {
+// hypervisor is a file that stands in for the device of the hypervisor.
+type hypervisor struct {
 	t          *testing.T
 	path       string
 	generation uint64
 }
 
-func newMachine(t *testing.T) *machine {
-	m := &machine{t: t, path: filepath.Join(t.TempDir(), "vmclock0")}
+func newHypervisor(t *testing.T) *hypervisor {
+	m := &hypervisor{t: t, path: filepath.Join(t.TempDir(), "vmclock0")}
 	m.clone()
 	return m
 }
 
 // clone makes the machine a copy.
-func (m *machine) clone() {
+func (m *hypervisor) clone() {
 	m.generation++
 	vmclocktest.Write(m.t, m.path, m.generation)
 }
@@ -58,7 +58,7 @@ func TestTokensOfCopiesDiffer(t *testing.T) {
 
 func TestCloneInTheMidstOfACallIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, vm := newMemory(), newMachine(t)
+		m, vm := newMemory(), newHypervisor(t)
 		var reads, cloneAt atomic.Int64
 		clock := snowflake.ClockFunc(func() time.Time {
 			if reads.Add(1) == cloneAt.Load() {
@@ -87,7 +87,7 @@ func TestCloneInTheMidstOfACallIsNoticed(t *testing.T) {
 
 // The directory was cloned, too: another worker ID of it may be taken by the other copy.
 func TestCloneWithAFileStoreEndsTheLease(t *testing.T) {
-	vm := newMachine(t)
+	vm := newHypervisor(t)
 	l, err := Acquire(t.Context(), File(t.TempDir()), &Options{Layout: fleet, NewStore: true, VMClock: vm.path})
 	require.NoError(t, err)
 	g, err := snowflake.NewLeased(l, nil)
@@ -107,7 +107,7 @@ func TestCloneOfAnAcquisitionInADirectoryFails(t *testing.T) {
 		"local copy": func(o *Options) { o.Reuse, o.LocalCopy = ReuseKeep, t.TempDir() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			vm := newMachine(t)
+			vm := newHypervisor(t)
 			reads := 0
 			clock := snowflake.ClockFunc(func() time.Time {
 				if reads++; reads == 1 {
@@ -129,7 +129,7 @@ func TestCloneOfAnAcquisitionInADirectoryFails(t *testing.T) {
 // The other copy may go on with the record. So the worker ID is replaced.
 func TestCloneDoesNotChangeTheClockSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, vm := newMemory(), newMachine(t)
+		m, vm := newMemory(), newHypervisor(t)
 		h := mustAcquire(t, m, both, clockAt(0), func(o *Options) { o.VMClock = vm.path })
 		worker := h.Worker()
 		before := m.record(worker)

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // Errors of this package match one of the following, ErrConflict, an error of package
@@ -147,7 +148,7 @@ type ClockLeapError struct {
 
 func (e *ClockLeapError) Error() string {
 	return fmt.Sprintf("%v: worker %d would stamp up to %s, %v ahead of %s; MaxLeap allows %v",
-		ErrClockLeap, e.Worker, formatTime(e.Bound), e.Bound.Sub(e.Expected).Round(time.Millisecond), formatTime(e.Expected), e.MaxLeap)
+		ErrClockLeap, e.Worker, times.Text(e.Bound), e.Bound.Sub(e.Expected).Round(time.Millisecond), times.Text(e.Expected), e.MaxLeap)
 }
 
 // Is reports whether target is [ErrClockLeap].

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // atlas has the states of a scope that were found.
@@ -117,10 +119,12 @@ func (n *node) story() (story []step) {
 // small lets the package see the small world in place of the computer, until the function that it
 // returns is called.
 func (s scope) small() (end func()) {
-	clock, timer, text, die, free := timeNow, newTimer, randomText, dice, freeLater
-	timeNow = func() time.Time { return now.reading.at }
-	newTimer, randomText, dice, freeLater = newRest, newText, throw, freed
-	return func() { timeNow, newTimer, randomText, dice, freeLater = clock, timer, text, die, free }
+	clock, timer, text, die, free := machine.Now, machine.NewTimer, machine.RandomText, machine.Dice, freeLater
+	machine.Now = func() time.Time { return now.reading.at }
+	machine.NewTimer, machine.RandomText, machine.Dice, freeLater = newRest, newText, throw, freed
+	return func() {
+		machine.Now, machine.NewTimer, machine.RandomText, machine.Dice, freeLater = clock, timer, text, die, free
+	}
 }
 
 // outcome says how a story has ended.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 func (w *world) breaks(format string, args ...any) {
@@ -32,7 +33,7 @@ func (w *world) saves(p *process, q *query, was Entry) {
 	p.signed = with(p.signed, rec.Token, true)
 	for c := range 1 << w.seqBits {
 		of := [2]int{worker, c}
-		p.saved = with(p.saved, of, later(p.saved[of], rec.bound(c)))
+		p.saved = with(p.saved, of, times.Later(p.saved[of], rec.bound(c)))
 		if rec.bound(c).Before(old.bound(c)) {
 			w.breaks("the bound of worker ID %d and clock sequence %d goes back from %s to %s", worker, c, w.at(old.bound(c)), w.at(rec.bound(c)))
 		}
@@ -72,7 +73,7 @@ func (w *world) check() {
 		}
 		if was, ok := p.windows[of]; ok && !g.From.Before(was.From) && g.From.Before(was.To) {
 			// It is the same window, also if the watermark has passed a part of it.
-			g.From, g.To = was.From, later(was.To, g.To)
+			g.From, g.To = was.From, times.Later(was.To, g.To)
 		}
 		if g.From.Before(g.To) {
 			if p.windows[of] != g {
@@ -82,7 +83,7 @@ func (w *world) check() {
 		}
 		for _, q := range w.procs {
 			if h, ok := q.windows[of]; ok && p != q && !q.ending && g.From.Before(h.To) && h.From.Before(g.To) {
-				w.breaks("%s and %s may both issue IDs of worker ID %d and clock sequence %d from %s to %s", p.name, q.name, g.Worker, g.ClockSeq, w.at(later(g.From, h.From)), w.at(earlier(g.To, h.To)))
+				w.breaks("%s and %s may both issue IDs of worker ID %d and clock sequence %d from %s to %s", p.name, q.name, g.Worker, g.ClockSeq, w.at(times.Later(g.From, h.From)), w.at(times.Earlier(g.To, h.To)))
 			}
 		}
 		for id, by := range w.ids {

@@ -322,7 +322,7 @@ func (r *replay) ask(_ context.Context, q *query) error {
 // noTimer is the timer of all rests.
 var noTimer = time.NewTimer(1e6 * time.Hour)
 
-// newRest is newTimer for a replay. It ends the replay, or lets the rest be over.
+// newRest is machine.NewTimer for a replay. It ends the replay, or lets the rest be over.
 func newRest(d time.Duration) *time.Timer {
 	r := now
 	fires := make(chan time.Time, 1)
@@ -387,7 +387,7 @@ func throw(n int64) int64 {
 	return 0
 }
 
-// newText is randomText for a replay.
+// newText is machine.RandomText for a replay.
 func newText() string {
 	now.tokens++
 	return now.p.name + strconv.Itoa(now.tokens)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // File returns the embedded store: a directory on a local file system of one host. It needs
@@ -62,7 +63,7 @@ import (
 // beside it could not be written or is gone too, the next start waits for its own window only. IDs
 // may repeat if a process has a longer window, or holds worker IDs of the old directory because its
 // file system is still mounted for this process; and if the old directory comes back.
-func File(dir string) Store { return newFileStore(dir, hostDisk) }
+func File(dir string) Store { return newFileStore(dir, machine.Disk) }
 
 type fileStore struct {
 	dir  string
@@ -152,7 +153,7 @@ func (s *fileStore) Put(ctx context.Context, key, old string, value []byte) (Ent
 			return Entry{}, err
 		}
 		defer disk.Unlock(lock)
-		e := Entry{Key: key, Version: randomText(), Value: value, Time: time.Now().UTC().Round(0)}
+		e := Entry{Key: key, Version: machine.RandomText(), Value: value, Time: time.Now().UTC().Round(0)}
 		if err := op.Replace(s.path(key), encodeEntry(e)); err != nil {
 			return Entry{}, err
 		}
@@ -210,7 +211,7 @@ func (s *fileStore) lock(op *disk.Operation, key, old string) (*os.File, error) 
 			return nil, bad
 		}
 		err = op.Wait(disk.ErrLocked.Error(), path+lockSuffix, func(ctx context.Context) error {
-			return sleep(ctx, backoff/2+randomN(backoff))
+			return machine.Sleep(ctx, backoff/2+machine.RandomN(backoff))
 		})
 		if err != nil {
 			return nil, err

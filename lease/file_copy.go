@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // localCopy is a Store around a Store. It keeps the records of one owner in a directory of
@@ -55,7 +57,7 @@ const (
 func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	f := o.disk
 	if f == nil {
-		f = hostDisk
+		f = machine.Disk
 	}
 	local := newFileStore(o.LocalCopy, f)
 	local.copy = true
@@ -67,7 +69,7 @@ func newLocalCopy(ctx context.Context, s, local Store, o *Options) (Store, error
 	defer cancel()
 	id, err := local.Get(ctx, identityKey)
 	if err == nil && id.Version == "" {
-		id, err = local.Put(ctx, identityKey, "", []byte(randomText()))
+		id, err = local.Put(ctx, identityKey, "", []byte(machine.RandomText()))
 		if errors.Is(err, ErrConflict) {
 			id, err = local.Get(ctx, identityKey)
 		}
@@ -97,7 +99,7 @@ func (c *localCopy) owns(e Entry) bool {
 
 // inTurn calls f when no other call is under way.
 func inTurn[T any](ctx context.Context, c *localCopy, f func() (T, error)) (none T, err error) {
-	turn, err := takeOut(ctx, c.turn)
+	turn, err := machine.TakeOut(ctx, c.turn)
 	if err != nil {
 		return none, err
 	}
@@ -112,7 +114,7 @@ func ask[T any](ctx context.Context, c *localCopy, request func(context.Context)
 		answer, err = request(ctx)
 		return answer, false, err
 	}
-	if c.away.Load() != nil && timeSince(c.asked) < c.patience/6 {
+	if c.away.Load() != nil && machine.Since(c.asked) < c.patience/6 {
 		return answer, true, nil
 	}
 	patience := c.patience
@@ -133,7 +135,7 @@ func ask[T any](ctx context.Context, c *localCopy, request func(context.Context)
 		why := err
 		c.away.Store(&why)
 	}
-	c.asked = timeNow()
+	c.asked = machine.Now()
 	return answer, true, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 func withCopy(dir string) func(*Options) {
@@ -119,7 +120,7 @@ func TestLocalCopySendsAllOfTheHistory(t *testing.T) {
 		h := mustAcquire(t, m, plain, clockAt(0), withCopy(dir))
 		m.becomes(down)
 		var ids []snowflake.ID
-		for range 2*embedded + 1 {
+		for range 2*machine.Embedded + 1 {
 			id, err := h.g.NextID()
 			require.NoError(t, err)
 			ids = append(ids, id)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // stuckDisk is a disk that does not answer one kind of request until end is called. It must be made
@@ -172,7 +174,7 @@ func TestAbandonedSaveReplacesNoNewerRecord(t *testing.T) {
 // answersAfter is a store that answers each request so late.
 func answersAfter(d time.Duration) fault {
 	return func(ctx context.Context, q *query, next asks) error {
-		if err := sleep(ctx, d); err != nil {
+		if err := machine.Sleep(ctx, d); err != nil {
 			return err
 		}
 		return next(ctx, q)

@@ -1,6 +1,10 @@
 package lease
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
+)
 
 // hold is what a holder knows of its worker ID. It has no store, clock, context, lock or goroutine:
 // what a method does depends on the hold, the arguments, and what comes over the line. Whoever has
@@ -65,5 +69,5 @@ func (h *hold) published() time.Time {
 	if h.overdue {
 		return time.Time{}
 	}
-	return later(h.own.Least, later(h.passed, h.lowered))
+	return times.Later(h.own.Least, times.Later(h.passed, h.lowered))
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // above reads the watermark after a save, and returns the first instant that the saved window may
@@ -32,7 +34,7 @@ func above(s line, d door, own record, most, passed time.Time) (at, nowPassed ti
 	case err != nil:
 		return time.Time{}, passed, err
 	}
-	at = later(m.Proposed, passed)
+	at = times.Later(m.Proposed, passed)
 	return at, at, nil
 }
 
@@ -49,13 +51,13 @@ func restoreMark(s line, m mark, own record, most time.Time) (mark, error) {
 		}
 		records[own.Worker] = own
 		all, now := slices.Collect(maps.Values(records)), s.read().own
-		most = later(earlier(latest(all), later(floors(all), now.Add(skew))), now)
+		most = times.Later(times.Earlier(latest(all), times.Later(floors(all), now.Add(skew))), now)
 	}
 	m.Proposed = most.UTC()
 	m, err := m.put(s)
 	if errors.Is(err, ErrBadRecord) {
 		err = nil // it cannot be replaced
 	}
-	m.Proposed = later(m.Proposed, most)
+	m.Proposed = times.Later(m.Proposed, most)
 	return m, err
 }

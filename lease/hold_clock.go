@@ -3,6 +3,8 @@ package lease
 import (
 	"fmt"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // horizon is what a lease knows about the clock, to keep a clock that leaps forward from
@@ -57,7 +59,7 @@ func (h *horizon) mends(maxLeap time.Duration) string {
 	}
 	left := maxLeap
 	if !h.leapt.IsZero() {
-		left = max(0, left-timeSince(h.leapt))
+		left = max(0, left-machine.Since(h.leapt))
 	}
 	return fmt.Sprintf("the leap is accepted in %v if the clock runs steadily, or by AcceptLeap", left.Round(time.Second))
 }

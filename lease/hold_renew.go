@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves the
@@ -13,7 +14,7 @@ import (
 func (h *hold) renew(s line, accepted bool) error {
 	now := s.read()
 	h.horizon.observe(now.own, now.steady())
-	bound := later(h.window.to, now.own.Add(h.rules.window))
+	bound := times.Later(h.window.to, now.own.Add(h.rules.window))
 	leap := h.leap(bound, now, accepted)
 	to := bound
 	if leap != nil {
@@ -50,7 +51,7 @@ func (h *hold) push(s line, bound time.Time, now reading) error {
 	if err == nil && h.overdue {
 		var at time.Time
 		if at, h.passed, err = above(s, door{}, own, time.Time{}, h.passed); err == nil {
-			h.window.above, h.overdue = later(w.above, at), false
+			h.window.above, h.overdue = times.Later(w.above, at), false
 		}
 	}
 	if err != nil {
@@ -73,8 +74,8 @@ func (h *hold) bump(s line, now time.Time) error {
 	err := h.moveAgain(s, func(r record) record {
 		own = r
 		r = r.extend(w, now.Add(h.rules.window))
-		h.lowered = later(h.lowered, r.Least)
-		r.Least, r.To = earlier(r.Least, w.from), later(r.To, h.window.to)
+		h.lowered = times.Later(h.lowered, r.Least)
+		r.Least, r.To = times.Earlier(r.Least, w.from), times.Later(r.To, h.window.to)
 		return r
 	})
 	if err == nil {

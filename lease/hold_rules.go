@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // rules are the options that a hold goes by.
@@ -22,7 +23,7 @@ func (r rules) begin(from, now time.Time) time.Time {
 	if id, err := r.layout.Encode(snowflake.Parts{Time: now}); err == nil {
 		now = r.layout.Decode(id).Time
 	}
-	return later(from, now).UTC()
+	return times.Later(from, now).UTC()
 }
 
 // clockLag is how far the generator's clock may lag behind a reading of the lease's without a wait

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // move saves the record after change. change must not make a bound earlier that is in use.
@@ -116,7 +118,7 @@ func (h *hold) mayRestore(s line) error {
 		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", ErrLost, h.own.Worker)
 	case !h.own.restorable(h.window, now.own, h.heard.silence(h.own, now, engine)):
 		return fmt.Errorf("lease: the record of worker %d is gone, and is put back when the store's clock, which reads %s, is right again",
-			h.own.Worker, formatTime(engine))
+			h.own.Worker, times.Text(engine))
 	}
 	return nil
 }

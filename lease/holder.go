@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // none stands for no worker ID.
@@ -45,7 +46,7 @@ func (h Holder) who() string { return fmt.Sprintf("%s (%s, pid %d)", h.Owner, h.
 
 // String describes h on one line.
 func (h Holder) String() string {
-	by, to := h.who(), formatTime(h.To)
+	by, to := h.who(), times.Text(h.To)
 	switch {
 	case h.State == StateLost:
 		return fmt.Sprintf("the record of worker %d is lost", h.Worker)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // Init opens a store that has never been used. Run it once, as you run a migration; after it, the
@@ -49,7 +50,7 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 		if err != nil {
 			return err
 		}
-		d.Name, d.Layout = cmp.Or(d.Name, randomText()), layout
+		d.Name, d.Layout = cmp.Or(d.Name, machine.RandomText()), layout
 		next, _ := d.advance(0, moment{}, clocks{from.read().own, engine}, true, 0)
 		// Starts that wait save how long they have waited, so one of them may be quicker.
 		if _, err = from.put(doorKey, d.version, next.encode()); !errors.Is(err, ErrConflict) || try == maxAllRaces {

@@ -3,6 +3,9 @@ package lease
 import (
 	"context"
 	"errors"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // run keeps the lease until ctx is done, or until the lease ends because its worker ID was
@@ -32,11 +35,11 @@ func (l *Lease) keep(ctx context.Context) error {
 	every := l.o.Window / 3
 	backoff := every / 32
 	readers := new(readers)
-	for wait := readers.pace(ctx, l, max(0, every-timeSince(l.renewed()))); ; {
-		if err := nap(ctx, jittered(wait), l.asked); err != nil {
+	for wait := readers.pace(ctx, l, max(0, every-machine.Since(l.renewed()))); ; {
+		if err := machine.Nap(ctx, machine.Jittered(wait), l.asked); err != nil {
 			return err
 		}
-		begun := timeNow()
+		begun := machine.Now()
 		err := l.renew(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -49,10 +52,10 @@ func (l *Lease) keep(ctx context.Context) error {
 				wait = max(left/2, 0)
 			case l.isWiped():
 				_ = l.heal(ctx) // tried again after the next renewal
-				wait = max(0, wait-timeSince(begun))
+				wait = max(0, wait-machine.Since(begun))
 			case l.mayLook():
 				_ = l.lookForNamesake(ctx) // tried again at the next look
-				wait = max(0, wait-timeSince(begun))
+				wait = max(0, wait-machine.Since(begun))
 			}
 			wait = readers.pace(ctx, l, wait)
 		case errors.Is(err, ErrLost):
@@ -62,4 +65,13 @@ func (l *Lease) keep(ctx context.Context) error {
 		}
 		l.log.renewed(l, err)
 	}
+}
+
+// toEnd shortens a wait from now that goes far past end, a window's, so that the log says at once
+// that no IDs are issued.
+func toEnd(wait time.Duration, end, now time.Time) time.Duration {
+	if left := end.Sub(now); left > 0 {
+		return min(wait, left+left/7+time.Millisecond) // even jittered, it is not shorter than left
+	}
+	return wait
 }

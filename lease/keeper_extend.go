@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // Extend waits for a later end of the window than g.To, or for another worker ID: see
 // [snowflake.Extender]. The lease's generator calls it.
 func (l *Lease) Extend(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	// The renewing goroutine does one renewal for all calls that wait.
-	early, begun := g.To.Sub(now), timeNow() // until g.To, the regular renewal will do
+	early, begun := g.To.Sub(now), machine.Now() // until g.To, the regular renewal will do
 	if l.generation() != l.grant.Load().generation {
 		early = 0
 	}
@@ -20,7 +21,7 @@ func (l *Lease) Extend(ctx context.Context, g snowflake.Grant, now time.Time) er
 	since := l.stats.Renewals
 	l.mu.Unlock()
 	for {
-		wait := early - timeSince(begun)
+		wait := early - machine.Since(begun)
 		news, patience, err := l.answer(g, wait <= 0, since)
 		if news == nil {
 			return err
@@ -28,7 +29,7 @@ func (l *Lease) Extend(ctx context.Context, g snowflake.Grant, now time.Time) er
 		if wait <= 0 {
 			wait = patience
 		}
-		if err := nap(ctx, wait, news); err != nil {
+		if err := machine.Nap(ctx, wait, news); err != nil {
 			return err
 		}
 	}
@@ -59,10 +60,10 @@ func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan
 	l.ask()
 	// After a leap of the clock, a renewal saves the same end again, and the calls go on waiting.
 	// If nobody has waited for a long time, the process was paused.
-	if l.wanted == nil || !l.wanted.To.Equal(is.To) || timeSince(l.since) > l.o.Window*2/3 {
-		l.wanted, l.since = is, timeNow()
+	if l.wanted == nil || !l.wanted.To.Equal(is.To) || machine.Since(l.since) > l.o.Window*2/3 {
+		l.wanted, l.since = is, machine.Now()
 	}
-	patience = l.o.Window/3 - timeSince(l.since)
+	patience = l.o.Window/3 - machine.Since(l.since)
 	switch {
 	case patience > 0:
 		return l.news, patience, nil

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/cause"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // journal logs what an operator should know: each problem once when it begins, and once when it is
@@ -56,7 +58,7 @@ func (j *journal) tell(l *Lease, level slog.Level, worker int, msg string, args 
 }
 
 // passed returns how long ago t was, rounded for people.
-func passed(t time.Time) time.Duration { return timeSince(t).Round(time.Millisecond) }
+func passed(t time.Time) time.Duration { return machine.Since(t).Round(time.Millisecond) }
 
 // until returns the end of what was or may be stamped.
 func (j *journal) until(l *Lease) time.Time {
@@ -82,7 +84,7 @@ func (j *journal) released(l *Lease, r record) {
 }
 
 func (j *journal) lost(l *Lease, worker int, err error) {
-	j.lostAt = timeNow()
+	j.lostAt = machine.Now()
 	next := "another worker ID will be taken in its place"
 	switch {
 	case l.ends(err):
@@ -105,10 +107,10 @@ func (j *journal) replaced(l *Lease, lost int) {
 // that may be zero. It logs the first error and, at most once in a window, one with another cause.
 func (j *journal) unacquired(l *Lease, err error, until time.Time) {
 	why := cause.Of(err)
-	if !j.told.IsZero() && (why == j.cause || timeSince(j.told) < l.o.Window) {
+	if !j.told.IsZero() && (why == j.cause || machine.Since(j.told) < l.o.Window) {
 		return
 	}
-	j.cause, j.told = why, timeNow()
+	j.cause, j.told = why, machine.Now()
 	next := "the store is asked again"
 	if !until.IsZero() {
 		next += ", until " + until.UTC().Format(time.RFC3339)
@@ -144,12 +146,12 @@ func (j *journal) renewed(l *Lease, err error) {
 // another, but at most once in a window.
 func (j *journal) fails(l *Lease, err error, msg string) {
 	since, why := l.renewed(), cause.Of(err)
-	first := j.failing.IsZero() && timeSince(since) >= l.o.Window/2
-	changed := !j.failing.IsZero() && why != j.cause && timeSince(j.told) >= l.o.Window
+	first := j.failing.IsZero() && machine.Since(since) >= l.o.Window/2
+	changed := !j.failing.IsZero() && why != j.cause && machine.Since(j.told) >= l.o.Window
 	if !first && !changed {
 		return
 	}
-	j.failing, j.cause, j.told = since, why, timeNow()
+	j.failing, j.cause, j.told = since, why, machine.Now()
 	next := retries(err)
 	if l.o.now().Before(l.Grant().To) {
 		next += "; IDs are issued until the window's end"
@@ -174,7 +176,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 		// If the clock leapt, it is past the window's end by more than the time that has
 		// passed.
 		end := j.until(l)
-		j.stopped = later(timeNow().Add(end.Sub(l.o.now())), l.renewed())
+		j.stopped = times.Later(machine.Now().Add(end.Sub(l.o.now())), l.renewed())
 		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
 			"next", "IDs are issued again as soon as the cause of the error is gone")
 	case !ended && err == nil && l.known.horizon.behind.IsZero() && !j.stopped.IsZero():
@@ -188,7 +190,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 func (j *journal) checkAway(l *Lease) {
 	switch why := l.away(); {
 	case why != nil && j.away.IsZero():
-		j.away = timeNow()
+		j.away = machine.Now()
 		j.warn(l, l.Worker(), "the store is away, and the local copy is used", "copy", l.o.LocalCopy, "error", why,
 			"next", "IDs are issued all the same; the store is updated when it is back")
 	case why == nil && !j.away.IsZero():

@@ -1,10 +1,14 @@
 package lease
 
-import "context"
+import (
+	"context"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+)
 
 // mayLook reports whether it is time to look for a namesake, which costs one or two requests.
 func (l *Lease) mayLook() bool {
-	n, now := &l.known.namesake, timeNow()
+	n, now := &l.known.namesake, machine.Now()
 	if !l.o.seeksNamesake() || n.found && n.note == "" || l.away() != nil {
 		return false
 	}

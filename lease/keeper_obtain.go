@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // obtain takes a worker ID, and waits until the clock has reached its window. If the worker ID is
@@ -14,7 +15,7 @@ import (
 func (l *Lease) obtain(ctx context.Context) error {
 	for {
 		if l.known.gaveBack != nil { // then the worker ID can be taken again
-			_ = nap(ctx, l.o.patience(), l.known.gaveBack)
+			_ = machine.Nap(ctx, l.o.patience(), l.known.gaveBack)
 		}
 		s := l.newSearch(ctx)
 		a, saved, err := s.find()
@@ -35,7 +36,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 		l.give(nil)
 		l.known.gaveBack = l.giveBack(context.WithoutCancel(ctx), s.tried, none)
 		if !errors.Is(err, ErrLost) || ctx.Err() != nil || l.torn(err) {
-			_ = nap(context.WithoutCancel(ctx), farewell, l.known.gaveBack)
+			_ = machine.Nap(context.WithoutCancel(ctx), farewell, l.known.gaveBack)
 			if errors.Is(err, ErrLost) && !l.torn(err) {
 				return ctx.Err()
 			}
@@ -56,7 +57,7 @@ func (l *Lease) begin() {
 // did not wait for the clock.
 func (l *Lease) settle(ctx context.Context) (waits, err error) {
 	every := l.o.Window / 3
-	deadline := timeNow().Add(2 * l.o.Window)
+	deadline := machine.Now().Add(2 * l.o.Window)
 	failing := time.Time{} // when the first of the renewals that failed began
 	for {
 		now := l.o.now()
@@ -65,7 +66,7 @@ func (l *Lease) settle(ctx context.Context) (waits, err error) {
 		if waits = nil; wait > 0 {
 			waits = &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begins, Now: now}}
 		}
-		if wait > 0 && timeNow().Add(wait).After(deadline) {
+		if wait > 0 && machine.Now().Add(wait).After(deadline) {
 			return nil, waits
 		}
 		if wait > worthLogging && l.trouble() == nil {
@@ -74,9 +75,9 @@ func (l *Lease) settle(ctx context.Context) (waits, err error) {
 		} else if wait > worthLogging {
 			l.log.unreplaced(l, waits)
 		}
-		pause := every - timeSince(l.renewed())
+		pause := every - machine.Since(l.renewed())
 		if pause <= 0 {
-			begun := timeNow()
+			begun := machine.Now()
 			err := l.renew(ctx)
 			if err == nil {
 				failing = time.Time{}
@@ -85,7 +86,7 @@ func (l *Lease) settle(ctx context.Context) (waits, err error) {
 			if failing.IsZero() {
 				failing = begun
 			}
-			if errors.Is(err, ErrLost) || ctx.Err() != nil || timeSince(failing) >= l.o.patience() {
+			if errors.Is(err, ErrLost) || ctx.Err() != nil || machine.Since(failing) >= l.o.patience() {
 				return waits, err
 			}
 			pause = every / 8
@@ -94,7 +95,7 @@ func (l *Lease) settle(ctx context.Context) (waits, err error) {
 		} else {
 			pause = min(pause, wait)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := machine.Sleep(ctx, pause); err != nil {
 			return waits, err
 		}
 	}
@@ -152,7 +153,7 @@ func (l *Lease) freeAll(ctx context.Context, tried []attempt, looked chan<- stru
 	defer cancel()
 	tried = l.free(l.line(ctx), tried)
 	close(looked)
-	for pause := l.o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
+	for pause := l.o.patience() / 8; len(tried) > 0 && machine.Sleep(ctx, pause) == nil; pause *= 2 {
 		tried = l.free(l.line(ctx), tried)
 	}
 }

@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // readers is what a keeper knows of those who read the watermark.
@@ -17,7 +19,7 @@ type readers struct {
 // read within a window: then its entry changes. At the first look, the published time tells. If the
 // entry is lost, the lease puts it back after the next renewal.
 func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.Duration {
-	begun := timeNow()
+	begun := machine.Now()
 	if r.begun.IsZero() {
 		r.begun = begun
 		if l.o.FloorEvery == 0 {
@@ -51,7 +53,7 @@ func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.D
 	if l.o.FloorEvery > 0 && begun.Sub(r.changed) < l.o.Window {
 		wait = min(wait, l.o.FloorEvery)
 	}
-	return max(0, wait-timeSince(begun))
+	return max(0, wait-machine.Since(begun))
 }
 
 // lookEvery returns how long a look at the watermark's entry, which costs a request, is enough. With

@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves
 // the bound and only shows that the holder lives.
 func (l *Lease) renew(ctx context.Context) error {
-	now, begun := l.o.now(), timeNow()
+	now, begun := l.o.now(), machine.Now()
 	err := l.advance(ctx)
-	took := max(timeSince(begun), l.o.now().Sub(now))
+	took := max(machine.Since(begun), l.o.now().Sub(now))
 	// If the process itself stood still, the time says nothing about the store.
 	paused := took > l.o.Window/3+l.o.Window/16
 	l.note(begun, err, !paused && !errors.Is(err, ErrLost))

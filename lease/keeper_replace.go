@@ -3,6 +3,9 @@ package lease
 import (
 	"context"
 	"errors"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // lose notes that another process has the worker ID. The rest of the window may still be
@@ -18,7 +21,7 @@ func (l *Lease) lose(lost error) {
 	cloned := errors.Is(lost, errCloned)
 	stop := overlaps || cloned
 	if stop {
-		l.log.cut = earlier(l.Grant().To, l.o.now())
+		l.log.cut = times.Earlier(l.Grant().To, l.o.now())
 		none := *l.grant.Load()
 		none.To = none.From
 		l.grant.Store(&none)
@@ -58,9 +61,9 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 			l.finish(err)
 			return err
 		}
-		l.note(timeNow(), unreplaced(lost, err), true)
+		l.note(machine.Now(), unreplaced(lost, err), true)
 		l.log.unreplaced(l, err)
-		if err := sleep(ctx, jittered(toEnd(backoff, l.Grant().To, l.o.now()))); err != nil {
+		if err := machine.Sleep(ctx, machine.Jittered(toEnd(backoff, l.Grant().To, l.o.now()))); err != nil {
 			return err
 		}
 		backoff = min(2*backoff, l.o.Window)

@@ -10,13 +10,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // kernelSays lets the kernel say c for the rest of the test.
 func kernelSays(t *testing.T, c ClockSync) {
-	was := kernelClock
-	kernelClock = func() ClockSync { return c }
-	t.Cleanup(func() { kernelClock = was })
+	was := machine.KernelClock
+	machine.KernelClock = func() machine.Sync { return machine.Sync(c) }
+	t.Cleanup(func() { machine.KernelClock = was })
 }
 
 func TestUnsynchronizedClockIsRefusedOnlyOnRequest(t *testing.T) {

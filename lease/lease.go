@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
@@ -159,7 +160,7 @@ func (l *Lease) publish(h *hold) {
 }
 
 // take takes the hold out of the slot, and give puts it in again.
-func (l *Lease) take(ctx context.Context) (*hold, error) { return takeOut(ctx, l.slot) }
+func (l *Lease) take(ctx context.Context) (*hold, error) { return machine.TakeOut(ctx, l.slot) }
 
 func (l *Lease) give(h *hold) {
 	if h == nil {

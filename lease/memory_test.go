@@ -20,13 +20,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // Leases that are tested for their log have another handler.
 func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
 
 // The bubbles of the tests are hosts that do not tell when they were booted.
-func init() { bootClock = noBoot }
+func init() { machine.BootClock = noBoot }
+
+var bootOfKernel = machine.BootClock
 
 func noBoot() (host string, boot, asleep time.Duration) { return "", 0, 0 }
 
@@ -163,7 +166,7 @@ func late(d time.Duration) fault {
 // slow lets saves take this long.
 func slow(d time.Duration) fault {
 	return ofSaves(func(ctx context.Context, q *query, next asks) error {
-		if err := sleep(ctx, d); err != nil {
+		if err := machine.Sleep(ctx, d); err != nil {
 			return err
 		}
 		return next(ctx, q)

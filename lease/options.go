@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // OnLoss says what a lease does after it has lost its worker ID, because another process took it
@@ -146,7 +147,7 @@ type Options struct {
 
 	named        bool      // Owner is not the default
 	foreignClock bool      // Clock is not the kernel's
-	disk         disk.Func // of LocalCopy; nil: hostDisk
+	disk         disk.Func // of LocalCopy; nil: machine.Disk
 }
 
 // defaultWindow returns the window of Options whose Window is 0, whatever their layout is.
@@ -229,7 +230,7 @@ func (o *Options) clockSync() ClockSync {
 	if o.foreignClock {
 		return ClockSync{}
 	}
-	return kernelClock()
+	return ClockSync(machine.KernelClock())
 }
 
 // checkSync refuses a clock that may be off by more than Options.MaxClockError.

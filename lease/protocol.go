@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // This file is the protocol: functions that take a record and observations, and return the record
@@ -37,14 +39,14 @@ func judge(own record, w window, tried []record, found record) (record, error) {
 		return found, fmt.Errorf("%w: the record of worker %d is gone", errGone, own.Worker)
 	}
 	lost := fmt.Errorf("%w: worker %d went to another holder, %s, at %s",
-		ErrLost, own.Worker, found.held().who(), formatTime(found.From))
+		ErrLost, own.Worker, found.held().who(), times.Text(found.From))
 	for _, h := range append(found.Ended, found.holding()) {
 		if h.Token != own.Token && h.ClockSeq == w.seq && h.From.Before(w.to) && h.To.After(w.from) {
-			return found, &overlap{lost, later(w.from, h.From), w.to}
+			return found, &overlap{lost, times.Later(w.from, h.From), w.to}
 		}
 	}
 	if bound := found.bound(w.seq); bound.Before(w.to) {
-		return found, &overlap{lost, later(w.from, bound), w.to}
+		return found, &overlap{lost, times.Later(w.from, bound), w.to}
 	}
 	return found, lost
 }
@@ -114,7 +116,7 @@ func (r record) take(w window, id record, c clocks) record {
 	next.State, next.Reuse, next.Waited = StateHeld, max(r.Reuse, id.Reuse), waited{}
 	next.Token, next.Owner, next.Host, next.PID, next.Window = id.Token, id.Owner, id.Host, id.PID, id.Window
 	next.FloorEvery, next.Store, next.Copy = id.FloorEvery, id.Store, id.Copy
-	return next.withWindow(w, later(w.before, c.own.Add(id.Window)))
+	return next.withWindow(w, times.Later(w.before, c.own.Add(id.Window)))
 }
 
 // leaves returns what the holder of r, and those before it, may still stamp.
@@ -139,7 +141,7 @@ func (r record) retired() bool { return r.Copy && r.State == StateSpent }
 
 // extend returns the record with which a holder moves its bound. A bound never goes back.
 func (r record) extend(w window, bound time.Time) record {
-	return r.withWindow(w, later(r.bound(w.seq), bound))
+	return r.withWindow(w, times.Later(r.bound(w.seq), bound))
 }
 
 // release returns the record with which a holder whose generator has stopped releases its worker
@@ -148,7 +150,7 @@ func (r record) release(w window, next time.Time, state State, unit time.Duratio
 	if !next.After(w.from) {
 		next = w.before // nothing was stamped
 	}
-	next = later(next, r.Least) // the watermark may have passed what was not stamped
+	next = times.Later(next, r.Least) // the watermark may have passed what was not stamped
 	r.State = state
 	// The tick in which the window ends may be stamped as a whole, so next may lie up to a
 	// tick after the bound.
@@ -165,7 +167,7 @@ func (r record) release(w window, next time.Time, state State, unit time.Duratio
 // The watermark may have passed the floor of r.
 func (r record) undo(before record, w window) record {
 	r.State, r.Owner, r.Reuse = StateFree, before.Owner, before.Reuse
-	return r.withBound(w.seq, earlier(later(w.before, r.Least), r.bound(w.seq)))
+	return r.withBound(w.seq, times.Earlier(times.Later(w.before, r.Least), r.bound(w.seq)))
 }
 
 // restorable reports whether a holder whose record was lost may put it back. since is how long ago
@@ -194,7 +196,7 @@ func (r record) succeed(old record, forget time.Time) (next record, chunk []Hold
 	again := r.holding() // in the history if a change to another clock sequence was given up
 	all := slices.DeleteFunc(slices.Clone(old.Ended), func(h Holding) bool { return h.same(ended) || h.same(again) })
 	if ended.From.Before(ended.To) {
-		if len(all) >= embedded { // and so again is not among them
+		if len(all) >= machine.Embedded { // and so again is not among them
 			chunk, all = all, nil
 			r.Chunks.Next++
 		}
@@ -202,7 +204,7 @@ func (r record) succeed(old record, forget time.Time) (next record, chunk []Hold
 	}
 	r.Ended = slices.DeleteFunc(slices.Clone(all), func(h Holding) bool { return h.To.Before(forget) })
 	if len(r.Ended) < len(all) {
-		r.Forgotten = later(r.Forgotten, forget)
+		r.Forgotten = times.Later(r.Forgotten, forget)
 	}
 	return r, chunk
 }
@@ -245,7 +247,7 @@ type door struct {
 // raises the floor of r.
 func (d door) heal(r record, now time.Time) record {
 	if d.Healed && r.Store != d.Name {
-		r.Floor = later(r.Floor, later(d.Floor, now)).UTC()
+		r.Floor = times.Later(r.Floor, times.Later(d.Floor, now)).UTC()
 	}
 	return r
 }
@@ -257,7 +259,9 @@ func (d door) whole() time.Duration { return cmp.Or(d.Whole, healing(d.Layout.Un
 func (d door) left() time.Duration { return max(0, d.whole()-d.Waited.For).Round(time.Second) }
 
 // begins returns the beginning of the tick in which the store is opened, by the later clock.
-func (d door) begins(c clocks) time.Time { return later(c.own, c.engine).UTC().Truncate(d.Layout.Unit) }
+func (d door) begins(c clocks) time.Time {
+	return times.Later(c.own, c.engine).UTC().Truncate(d.Layout.Unit)
+}
 
 // mistaken reports whether somebody believed that the store was new and opened d, although a holder
 // that was given its worker ID in the store called name has put its record back.
@@ -289,7 +293,7 @@ func (d door) advance(seen time.Duration, m moment, c clocks, isNew bool, whole 
 // length of the whole wait.
 func (r record) missing(seen time.Duration, m moment, c clocks, whole time.Duration) (next record, left time.Duration) {
 	if r.Waited, left = r.Waited.until(whole, seen, m, c); left == 0 {
-		r.Floor = later(r.Floor, later(c.engine, c.own)).UTC()
+		r.Floor = times.Later(r.Floor, times.Later(c.engine, c.own)).UTC()
 	}
 	return r, left
 }
@@ -328,7 +332,7 @@ func lowest(records []record, now, most time.Time, dead func(record) bool) (at t
 func latest(records []record) (bound time.Time) {
 	for _, r := range records {
 		if r.State != StateLost {
-			bound = later(bound, r.last())
+			bound = times.Later(bound, r.last())
 		}
 	}
 	return bound
@@ -338,7 +342,7 @@ func latest(records []record) (bound time.Time) {
 func floors(records []record) (at time.Time) {
 	for _, r := range records {
 		if r.State == StateHeld {
-			at = later(at, r.Least)
+			at = times.Later(at, r.Least)
 		}
 	}
 	return at

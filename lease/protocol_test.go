@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // The functions of protocol.go, where no story comes.
@@ -176,11 +178,11 @@ func TestHistoryOfTheNextRecord(t *testing.T) {
 func TestHoldingThatGoesOnIsNotInTheHistory(t *testing.T) {
 	first := rec("a", StateHeld, 3)
 	changed, _ := first.withWindow(window{seq: 1, from: at(1)}, at(4)).succeed(first, at(-9))
-	for len(changed.Ended) < embedded {
+	for len(changed.Ended) < machine.Embedded {
 		changed.Ended = append([]Holding{{Token: "b"}}, changed.Ended...)
 	}
 	again, chunk := changed.withWindow(window{from: first.From}, at(5)).succeed(changed, time.Time{})
-	assert.Equal(t, append(slices.Clone(changed.Ended[:embedded-1]), changed.holding()), again.Ended)
+	assert.Equal(t, append(slices.Clone(changed.Ended[:machine.Embedded-1]), changed.holding()), again.Ended)
 	assert.Empty(t, chunk)
 	assert.Equal(t, changed.Chunks, again.Chunks)
 }

@@ -1,6 +1,10 @@
 package lease
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
+)
 
 // This file counts how long something in the store has been as it is: a record that its holder does
 // not renew, a record that is lost or cannot be read, a store without entries. Only monotonic
@@ -28,7 +32,7 @@ func (c clocks) early() time.Time {
 	if c.engine.IsZero() {
 		return c.own
 	}
-	return earlier(c.own, c.engine)
+	return times.Earlier(c.own, c.engine)
 }
 
 // skew is the greatest difference between the clocks of a fleet and the engine that does no harm

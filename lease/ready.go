@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // Ready returns nil if an ID can be issued now. Otherwise the error says why not, for how long, and
@@ -80,7 +81,7 @@ var errPaused = errors.New("lease: the process stood still, and has not renewed 
 
 // mends says when IDs are issued again after err, and what would shorten that. l.mu must be held.
 func (l *Lease) mends(err error) string {
-	left := l.stats.WaitsUntil.Sub(timeNow())
+	left := l.stats.WaitsUntil.Sub(machine.Now())
 	switch {
 	case err == errPaused:
 		return fmt.Sprintf("a call renews the lease at once, or the lease does so itself within %v", l.o.Window/3)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // record is what the store keeps for a worker ID.
@@ -116,7 +117,7 @@ func (r record) Bound() time.Time { return r.bound(r.ClockSeq) }
 
 func (r record) bound(seq int) time.Time {
 	if seq < len(r.Bounds) {
-		return later(r.Bounds[seq], r.Floor)
+		return times.Later(r.Bounds[seq], r.Floor)
 	}
 	return r.Floor
 }
@@ -126,7 +127,7 @@ func (r record) bound(seq int) time.Time {
 func (r record) last() time.Time {
 	last := r.Floor
 	for seq := range r.Bounds {
-		last = later(last, r.Bounds[seq])
+		last = times.Later(last, r.Bounds[seq])
 	}
 	return last
 }
@@ -169,9 +170,9 @@ func (r record) withWindow(w window, bound time.Time) record {
 func (r record) withBoundsOf(other record) record {
 	seq := r.ClockSeq
 	for i := range other.Bounds {
-		r = r.withBound(i, later(r.bound(i), other.bound(i)))
+		r = r.withBound(i, times.Later(r.bound(i), other.bound(i)))
 	}
-	r.ClockSeq, r.Floor = seq, later(r.Floor, other.Floor)
+	r.ClockSeq, r.Floor = seq, times.Later(r.Floor, other.Floor)
 	return r
 }
 
@@ -265,7 +266,7 @@ func (p prior) and(q prior) prior {
 	case q.To.IsZero():
 		return p
 	case !p.To.IsZero():
-		q = prior{earlier(p.Least, q.Least), later(p.To, q.To)}
+		q = prior{times.Earlier(p.Least, q.Least), times.Later(p.To, q.To)}
 	}
 	return prior{q.Least.UTC(), q.To.UTC()}
 }
@@ -279,4 +280,4 @@ type window struct {
 }
 
 // begin returns the first instant that may be stamped.
-func (w window) begin() time.Time { return later(w.from, w.above) }
+func (w window) begin() time.Time { return times.Later(w.from, w.above) }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // The keys of a store. A mark says that its worker ID has had a record. It is made after the
@@ -213,7 +215,7 @@ func spill(s line, r record, chunk []Holding, forget time.Time) (record, Entry, 
 		forget = slices.MaxFunc(r.Bounds, time.Time.Compare)
 	}
 	r.Chunks.First++
-	r.Forgotten = later(r.Forgotten, forget)
+	r.Forgotten = times.Later(r.Forgotten, forget)
 	return r, oldest, nil
 }
 

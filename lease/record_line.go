@@ -1,6 +1,10 @@
 package lease
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
+)
 
 // line carries one request at a time to a store, and the answer back. Behind it are the store,
 // contexts, patience and the local copy.
@@ -54,12 +58,12 @@ func (f floor) least(w window, granted bool) (at time.Time, noFloor bool) {
 	if f.granted {
 		next := f.next
 		if noFloor = f.fixed; !granted || noFloor {
-			next = earlier(at, next)
+			next = times.Earlier(at, next)
 		}
 		at = next
 	}
 	if !f.open.IsZero() {
-		at = earlier(at, f.open)
+		at = times.Earlier(at, f.open)
 	}
 	return at.UTC(), noFloor
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // advanceDoor saves how long d is known to be closed, or makes the door if there is none or it
@@ -18,7 +20,7 @@ func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next do
 	if d.Name == "" {
 		made.version = d.version
 		next, left = made.advance(known, m, c, isNew, made.whole())
-		next.Name = randomText()
+		next.Name = machine.RandomText()
 	} else if next, left = d.advance(known, m, c, isNew, d.whole()); next == d {
 		return next, left, nil
 	}
@@ -41,7 +43,7 @@ func outwait(
 			return next, whole, nil // all is lost, and the wait for the door is enough
 		}
 		next.Layout, next.Marked, left = layout, true, whole
-		next.Waited = waited{Name: randomText()}.more(0, m)
+		next.Waited = waited{Name: machine.RandomText()}.more(0, m)
 	} else {
 		more := seen.lasts(lostKey(r.Worker), r.Waited.Name, r.Waited.For, m, whole)
 		if next, left = r.missing(more, m, c, whole); left <= 0 || next.Waited == r.Waited {
@@ -66,7 +68,7 @@ func lostKey(worker int) string { return "lost " + recordKey(worker) }
 func waitsFor(left time.Duration, c clocks) string {
 	if !c.agree() {
 		return fmt.Sprintf("the store's clock reads %s and this host's %s: no worker ID is taken until they agree within %v",
-			formatTime(c.engine), formatTime(c.own), skew)
+			times.Text(c.engine), times.Text(c.own), skew)
 	}
 	return fmt.Sprintf("a worker ID is taken in %v, when every window under a record that may be lost has ended", left.Round(time.Second))
 }

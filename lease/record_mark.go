@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 const watermarkKey = "watermark"
@@ -22,7 +24,9 @@ func (m mark) lost() bool { return m.version == "" || m.bad }
 
 // publish returns what may be published if no holder stamps anything before low any more, and all
 // others begin at m.Proposed.
-func (m mark) publish(low time.Time) time.Time { return later(m.Published, earlier(m.Proposed, low)) }
+func (m mark) publish(low time.Time) time.Time {
+	return times.Later(m.Published, times.Earlier(m.Proposed, low))
+}
 
 func getMark(s line) (m mark, err error) {
 	e, err := s.get(watermarkKey)

@@ -6,9 +6,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
-// remembered has what this process has seen of the maxStores stores that it opened last, the latest
+// remembered has what this process has seen of the machine.MaxStores stores that it opened last, the latest
 // last, for the time that healing returns. Each reading, search and lease of a store goes on with
 // it.
 var remembered struct {
@@ -25,19 +28,19 @@ type seenStore struct {
 // seenOf returns what this process has seen of s.
 func seenOf(s Store) *sightings {
 	is := identity(s)
-	if is == nil || maxStores == 0 {
+	if is == nil || machine.MaxStores == 0 {
 		return newSightings()
 	}
 	remembered.Lock()
 	defer remembered.Unlock()
-	now := timeNow()
+	now := machine.Now()
 	remembered.stores = slices.DeleteFunc(remembered.stores, func(was seenStore) bool { return now.Sub(was.opened) > healing(0) })
 	of := seenStore{store: is, sightings: newSightings()}
 	if i := slices.IndexFunc(remembered.stores, func(was seenStore) bool { return was.store == is }); i >= 0 {
 		of = remembered.stores[i]
 		remembered.stores = slices.Delete(remembered.stores, i, i+1)
 	}
-	if len(remembered.stores) == maxStores {
+	if len(remembered.stores) == machine.MaxStores {
 		remembered.stores = slices.Delete(remembered.stores, 0, 1)
 	}
 	of.opened = now
@@ -99,7 +102,7 @@ func (s *sightings) sees(key, version string, now time.Time, gap time.Duration) 
 	if is.version != version || now.Sub(is.last) > gap {
 		is = sighting{version: version, since: now}
 	}
-	is.last = later(is.last, now)
+	is.last = times.Later(is.last, now)
 	s.of[key] = is
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // This file counts how long records have been unchanged. What a process has seen is kept in the
@@ -55,7 +57,7 @@ func (w *watch) idle(r record, m moment) time.Duration {
 	}
 	idle := m.at.Sub(since)
 	if of, ok := w.kept.Of[key]; ok && of.Version == r.version {
-		idle = max(idle, of.Waited.more(m.at.Sub(later(since, w.seen.last(silenceKey).since)), m).For)
+		idle = max(idle, of.Waited.more(m.at.Sub(times.Later(since, w.seen.last(silenceKey).since)), m).For)
 	}
 	return idle
 }

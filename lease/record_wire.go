@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // wire is the line to a store. ctx bounds all that is asked over it.
@@ -18,7 +19,7 @@ type wire struct {
 
 // asker is what a line asks and tells whoever uses it.
 type asker struct {
-	now      func() time.Time // the reading of its clock; nil: wallClock
+	now      func() time.Time // the reading of its clock; nil: machine.Wall
 	floor    func() floor     // what its generator may still stamp
 	failed   func(error)      // notes that a request failed, which had a time-out of its own
 	restored func(worker int) // notes that the record was lost, and was put back
@@ -101,13 +102,13 @@ func traceOf(ctx context.Context, s Store) (of string, told bool, err error) {
 	return "", false, nil
 }
 
-func (w wire) rest(d time.Duration) error { return sleep(w.ctx, d) }
+func (w wire) rest(d time.Duration) error { return machine.Sleep(w.ctx, d) }
 
 func (w wire) read() reading {
 	end, _ := w.ctx.Deadline()
 	r := reading{moment: thisMoment(), end: end, over: w.ctx.Err() != nil}
 	if w.now == nil {
-		r.own = wallClock(w.ctx)
+		r.own = machine.Wall(w.ctx)
 	} else {
 		r.own = w.now()
 	}
@@ -115,8 +116,8 @@ func (w wire) read() reading {
 }
 
 func thisMoment() moment {
-	host, boot, asleep := bootClock()
-	return moment{timeNow(), host, boot, asleep}
+	host, boot, asleep := machine.BootClock()
+	return moment{machine.Now(), host, boot, asleep}
 }
 
 func (w wire) floor() floor { return w.asker.floor() }

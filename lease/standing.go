@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // standing is what calls are told of the lease. mu guards the other fields.
@@ -96,8 +97,8 @@ func (s *standing) renewed() time.Time {
 func (s *standing) blame(err error, final bool, window time.Duration) {
 	switch {
 	case !isTimeout(err):
-		s.cause, s.caused = err, timeNow()
-	case s.failing != nil && s.cause != nil && timeSince(s.caused) < window:
+		s.cause, s.caused = err, machine.Now()
+	case s.failing != nil && s.cause != nil && machine.Since(s.caused) < window:
 		err = once(fmt.Errorf("%w; the error before was: %w", err, s.cause))
 	}
 	if final || s.stats.LastError != nil {

@@ -31,6 +31,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // A story says what happens, which lines of doc.go's proof it holds, and commands. To the right of
@@ -62,8 +64,8 @@ func eachStory(archive string, f func(name, text string) string) string {
 }
 
 func TestStories(t *testing.T) {
-	defer func(old func(int64) int64, most int) { dice, maxStores = old, most }(dice, maxStores)
-	maxStores = 64 // also in the simulator
+	defer func(old func(int64) int64, most int) { machine.Dice, machine.MaxStores = old, most }(machine.Dice, machine.MaxStores)
+	machine.MaxStores = 64 // also in the simulator
 	files, err := fs.Glob(archives, "testdata/stories/*")
 	require.NoError(t, err)
 	for _, file := range files {
@@ -134,7 +136,7 @@ func tell(t *testing.T, text string, engine bool) string {
 		s := &story{memory: m, t: t, begun: time.Now(), parties: map[string]*party{}, issued: map[snowflake.ID]bool{},
 			bounds: map[[2]int]time.Time{}}
 		var draws atomic.Int64
-		dice = func(n int64) int64 { // worker IDs are read in turn, and no rest is shorter
+		machine.Dice = func(n int64) int64 { // worker IDs are read in turn, and no rest is shorter
 			if n == 1 || n > 1<<16 {
 				return 0
 			}
@@ -323,7 +325,7 @@ func (s *story) seen() (told []string) {
 // end lets all processes end.
 func (s *story) end() {
 	s.becomes()
-	bootClock = noBoot
+	machine.BootClock = noBoot
 	for _, p := range s.all {
 		p.crash()
 		p.resume(nil)
@@ -357,7 +359,7 @@ func (s *story) do(c command) {
 		}
 		s.ownClock = s.ownClock || c.options["engine"] == "yes"
 		if c.options["boot"] == "yes" { // all parties have one host, which tells when it was booted
-			bootClock = func() (string, time.Duration, time.Duration) {
+			machine.BootClock = func() (string, time.Duration, time.Duration) {
 				return "host", time.Since(s.begun) + s.asleep, s.asleep
 			}
 		}
@@ -878,6 +880,6 @@ func (p *party) saved(e Entry) {
 	defer p.story.mu.Unlock()
 	for seq := range r.Bounds {
 		of := [2]int{worker, seq}
-		p.bounds[of] = later(p.bounds[of], r.bound(seq))
+		p.bounds[of] = times.Later(p.bounds[of], r.bound(seq))
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 func TestAcquireReturnsAtOnceOnlyWhatNeverMends(t *testing.T) {
@@ -310,8 +311,8 @@ func TestShortStartsGetThrough(t *testing.T) {
 func TestCopiesOfAMachineShortenNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, off := time.Now(), time.Duration(0)
-		bootClock = func() (string, time.Duration, time.Duration) { return "h", time.Hour + time.Since(begun) + off, 0 }
-		defer func() { bootClock = noBoot }()
+		machine.BootClock = func() (string, time.Duration, time.Duration) { return "h", time.Hour + time.Since(begun) + off, 0 }
+		defer func() { machine.BootClock = noBoot }()
 		m := newMemory()
 		require.ErrorIs(t, m.starts(t, "a", time.Second), ErrWiped)
 		off = healing(ms)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // Mark is a reading of the watermark. It is right whether or not somebody keeps it back.
@@ -62,7 +64,7 @@ func NewWatermarkReader(s Store) *WatermarkReader {
 
 // Read reads the watermark, as [Watermark] does.
 func (r *WatermarkReader) Read(ctx context.Context) (Mark, error) {
-	w, err := takeOut(ctx, r.slot)
+	w, err := machine.TakeOut(ctx, r.slot)
 	if err != nil {
 		return Mark{}, err
 	}
@@ -165,15 +167,15 @@ func (v *viewer) watermark() (Mark, error) {
 		if try > maxConflicts {
 			return Mark{}, refusesToSave("the watermark")
 		}
-		err = v.save(mark{Proposed: later(v.mark.Proposed, at), Published: at})
+		err = v.save(mark{Proposed: times.Later(v.mark.Proposed, at), Published: at})
 		// A holder may have put back an earlier proposal (Lease.heal).
-		at = earlier(at, v.mark.publish(low))
+		at = times.Earlier(at, v.mark.publish(low))
 	}
 	if err != nil {
 		return Mark{}, err
 	}
 	at, l := v.mark.Published, v.door.Layout
-	id, _ := l.Encode(snowflake.Parts{Time: earlier(at, l.Expires().Add(-1))})
+	id, _ := l.Encode(snowflake.Parts{Time: times.Earlier(at, l.Expires().Add(-1))})
 	m := Mark{ID: max(0, id-1), Layout: l} // 0 also if at is before the epoch
 	if by != nil && v.now.Sub(at) > v.explained(*by) {
 		h := by.held()
@@ -276,7 +278,7 @@ func (v *viewer) look() (low time.Time, by *record, err error) {
 	if by != nil {
 		return low, by, nil
 	}
-	low, by = lowest(records, v.now, earlier(v.now, latest(records)), func(r record) bool { return v.dead(r, c) })
+	low, by = lowest(records, v.now, times.Earlier(v.now, latest(records)), func(r record) bool { return v.dead(r, c) })
 	return low, by, nil
 }
 
@@ -292,9 +294,9 @@ func (v *viewer) why(r record) string {
 	case r.State == StateLost:
 		return "its record was lost, and a window under it may be open"
 	case (r.retired() || r.Prior.Least.Before(r.Least)) && v.now.Before(r.Prior.To):
-		return "not its holder, but an earlier one that was taken for dead may still stamp times before " + formatTime(r.Prior.To)
+		return "not its holder, but an earlier one that was taken for dead may still stamp times before " + times.Text(r.Prior.To)
 	case r.State != StateHeld:
-		return "it was released without a generator, and its former holder may still stamp times before " + formatTime(r.Prior.To)
+		return "it was released without a generator, and its former holder may still stamp times before " + times.Text(r.Prior.To)
 	case r.NoFloor:
 		return "it has no generator, or one that may go back (RewindTicks), and so may stamp any time since it began"
 	case r.Copy:
@@ -303,7 +305,7 @@ func (v *viewer) why(r record) string {
 	case v.watch.idle(r, v.asked) > r.Window/2:
 		return "it does not renew, and counts until it is known to be dead and its bound has passed"
 	case saved.Sub(r.Least) > time.Second+2*r.Layout.Unit:
-		return "it has had an open Hold since " + formatTime(r.Least)
+		return "it has had an open Hold since " + times.Text(r.Least)
 	}
-	return fmt.Sprintf("it saved its floor last when its clock read %s: it renews late, or its clock is behind", formatTime(saved))
+	return fmt.Sprintf("it saved its floor last when its clock read %s: it renews late, or its clock is behind", times.Text(saved))
 }

@@ -1,6 +1,10 @@
 package lease
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
+)
 
 // Hold keeps the watermark below every ID that the lease's generator issues between Hold and
 // done. Call it before a transaction issues its first ID, and call done after the transaction
@@ -55,6 +59,6 @@ func (l *Lease) lower(at time.Time) {
 	l.holds.mu.Lock()
 	defer l.holds.mu.Unlock()
 	for from := range l.holds.open {
-		*from = earlier(*from, at)
+		*from = times.Earlier(*from, at)
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // mark returns the watermark's time.
@@ -239,7 +241,7 @@ func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
 			}
 			was := read()
 			if saves++; saves%3 == 0 {
-				more, err := json.Marshal(mark{Proposed: later(was.Proposed, time.Now()).Add(ms), Published: was.Published})
+				more, err := json.Marshal(mark{Proposed: times.Later(was.Proposed, time.Now()).Add(ms), Published: was.Published})
 				require.NoError(t, err)
 				_, err = m.Put(ctx, q.key, was.version, more)
 				require.NoError(t, err)
@@ -673,8 +675,8 @@ func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 // it was booted. What it saw of a holder that died serves its next calls, whichever way it opens a
 // directory, and its leases.
 func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
-	defer func(old int) { maxStores = old }(maxStores)
-	maxStores = 64 // also in the simulator
+	defer func(old int) { machine.MaxStores = old }(machine.MaxStores)
+	machine.MaxStores = 64 // also in the simulator
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		dead := mustAcquire(t, m, fleet, clockAt(0), lasting(30*time.Second))
@@ -706,18 +708,18 @@ func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
 		time.Sleep(healing(ms) + 1)
 		require.NotSame(t, seen, seenOf(m), "it was not used for too long")
 	})
-	for range maxStores {
+	for range machine.MaxStores {
 		seenOf(newMemory())
 	}
-	require.Len(t, remembered.stores, maxStores)
+	require.Len(t, remembered.stores, machine.MaxStores)
 }
 
 // A store without a clock goes back to an older state while a holder lives, and shows a record, a lost
 // one or a closed door that this process saw long ago. The process waits for the holder as if it had
 // never seen them, and no ID repeats.
 func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
-	defer func(old int) { maxStores = old }(maxStores)
-	maxStores = 64 // also in the simulator
+	defer func(old int) { machine.MaxStores = old }(machine.MaxStores)
+	machine.MaxStores = 64 // also in the simulator
 	// This process looks at m, and the holder is another one, at m.asks.
 	for _, lost := range []string{"", recordKey(0), doorKey} {
 		for _, away := range []time.Duration{time.Second, healing(ms)} { // after it saw that nothing is lost any more
@@ -833,13 +835,13 @@ func (r *WatermarkReader) slotted() *watch {
 func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		bootClock = func() (string, time.Duration, time.Duration) { return "h", time.Hour + time.Since(begun), 0 }
+		machine.BootClock = func() (string, time.Duration, time.Duration) { return "h", time.Hour + time.Since(begun), 0 }
 		m := newMemory()
 		lives := mustAcquire(t, m, fleet, clockAt(0), named("lives"))
 		defer func() {
 			lives.cancel()
 			synctest.Wait()
-			bootClock = noBoot
+			machine.BootClock = noBoot
 		}()
 		for i := range maxSilences + 20 {
 			mustAcquire(t, m, fleet, clockAt(0), named(fmt.Sprint("dead ", i))).cancel()

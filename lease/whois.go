@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // Whois returns who issued id, by the records and the history in s: the present holder of
@@ -70,17 +71,17 @@ func (d door) why(err error, r record, id snowflake.Parts) string {
 	switch {
 	case errors.Is(err, ErrNotReported):
 		return fmt.Sprintf("only %s can have issued it, at %s, and has reported nothing from %s on",
-			r.Owner, formatTime(id.Time), formatTime(r.bound(id.ClockSeq)))
+			r.Owner, times.Text(id.Time), times.Text(r.bound(id.ClockSeq)))
 	case errors.Is(err, ErrNeverIssued) && r.version == "":
 		return fmt.Sprintf("worker %d was never leased; it may be reserved, such as for a column's default (docs/sql.md)", r.Worker)
 	case errors.Is(err, ErrNeverIssued):
-		return fmt.Sprintf("nobody had worker %d and clock sequence %d at %s", r.Worker, id.ClockSeq, formatTime(id.Time))
+		return fmt.Sprintf("nobody had worker %d and clock sequence %d at %s", r.Worker, id.ClockSeq, times.Text(id.Time))
 	case r.State == StateLost || r.version == "":
 		return fmt.Sprintf("the record of worker %d was lost", r.Worker)
 	case !known:
 		return fmt.Sprintf("the store has lost entries, and the records of worker %d may be among them", r.Worker)
 	}
-	return fmt.Sprintf("its time is %s, and the history of worker %d begins at %s", formatTime(id.Time), r.Worker, formatTime(begins))
+	return fmt.Sprintf("its time is %s, and the history of worker %d begins at %s", times.Text(id.Time), r.Worker, times.Text(begins))
 }
 
 // wholeHistory returns the holdings of r that are not in its record, and whether they are all there.
@@ -168,13 +169,13 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 // chunks are all there. If this is not known, ok is false. r may be the record of a worker ID that
 // has none.
 func (d door) begin(r record) (from time.Time, ok bool) {
-	from = later(later(r.Forgotten, r.Floor), d.Opened)
+	from = times.Later(times.Later(r.Forgotten, r.Floor), d.Opened)
 	switch {
 	case !d.Open || r.State == StateLost:
 		// Entries were lost, and perhaps not all have been put back.
 		return from, false
 	case d.Healed && r.Store != d.Name: // the records of later holders may have been lost
-		return later(from, d.Floor), !d.Floor.IsZero() || !d.Opened.IsZero()
+		return times.Later(from, d.Floor), !d.Floor.IsZero() || !d.Opened.IsZero()
 	}
 	return from, true
 }

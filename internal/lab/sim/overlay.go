@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -16,17 +17,17 @@ import (
 	"strings"
 )
 
-// The simulator runs the real code, but for two things. The files in which packages
-// snowflake and lease ask the computer for the time, for sleep, for random numbers and for
-// its disk are replaced by files that ask the simulator. And the code contains the mutants.
+// The simulator runs the real code, but for two things. The files in which packages snowflake and
+// lease/internal/machine ask the computer for the time, for sleep, for random numbers and for its
+// disk are replaced by files that ask the simulator. And the code contains the mutants.
 // The compiler gets the changed files by go build -overlay, so the code itself, and all
 // other builds of it, know nothing of the simulator.
 
-// replacedFiles are the files that the simulator has in place of others: replaced/F.txt in place
-// of F.
+// seamFiles are the files that the simulator has in place of others, replaced/F.txt in place of F,
+// and those that it adds, added/F.txt as F.
 //
-//go:embed replaced
-var replacedFiles embed.FS
+//go:embed replaced added
+var seamFiles embed.FS
 
 // probes tell the simulator what is granted.
 var probes = must(parseMutants("overlay.go", `
@@ -36,6 +37,21 @@ name: probes
 +	l.grants(h)
 `))
 
+// switches is a file of each package that has mutants.
+const switches = `package %s
+
+import "github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
+
+func on(mutant string) bool { return seam.Mutant == mutant }
+`
+
+// packageOf returns the name of the package of a file's source.
+func packageOf(source string) string {
+	_, after, _ := strings.Cut("\n"+source, "\npackage ")
+	name, _, _ := strings.Cut(after, "\n")
+	return name
+}
+
 // overlay writes the changed files to dir, and the file that names them for the
 // go command.
 func overlay(root, dir string, mutants []mutant) (string, error) {
@@ -43,15 +59,18 @@ func overlay(root, dir string, mutants []mutant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = fs.WalkDir(replacedFiles, "replaced", func(name string, d fs.DirEntry, err error) error {
+	for _, file := range slices.Collect(maps.Keys(texts)) {
+		texts[path.Join(path.Dir(file), "mutant_is_on.go")] = fmt.Sprintf(switches, packageOf(texts[file]))
+	}
+	err = fs.WalkDir(seamFiles, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		file := strings.TrimSuffix(strings.TrimPrefix(name, "replaced/"), ".txt")
-		if _, err := os.Stat(filepath.Join(root, file)); err != nil {
-			return fmt.Errorf("internal/lab/sim/%s has nothing to replace: %w", name, err)
+		how, file, _ := strings.Cut(strings.TrimSuffix(name, ".txt"), "/")
+		if _, err := os.Stat(filepath.Join(root, file)); (err == nil) != (how == "replaced") {
+			return fmt.Errorf("internal/lab/sim/%s: the source must have the file if it is replaced, and must not have it if it is added", name)
 		}
-		b, err := replacedFiles.ReadFile(name)
+		b, err := seamFiles.ReadFile(name)
 		texts[file] = string(b)
 		return err
 	})

@@ -1,4 +1,4 @@
-package lease
+package machine
 
 import (
 	"os"
@@ -9,15 +9,15 @@ import (
 	"unsafe"
 )
 
-// kernelClock asks the kernel with adjtimex, which changes nothing. Tests replace it.
-var kernelClock = func() ClockSync {
+// KernelClock asks the kernel with adjtimex, which changes nothing.
+var KernelClock = func() Sync {
 	const unsynchronized, timeError = 0x40, 5 // STA_UNSYNC, TIME_ERROR
 	var t syscall.Timex
 	state, err := syscall.Adjtimex(&t)
 	if err != nil {
-		return ClockSync{}
+		return Sync{}
 	}
-	return ClockSync{true, state != timeError && t.Status&unsynchronized == 0, time.Duration(t.Maxerror) * time.Microsecond}
+	return Sync{true, state != timeError && t.Status&unsynchronized == 0, time.Duration(t.Maxerror) * time.Microsecond}
 }
 
 // kernelBoot returns how long ago the host was booted, for how much of that it was suspended, and a

@@ -1,9 +1,9 @@
 //go:build !linux
 
-package lease
+package machine
 
 import "time"
 
-var kernelClock = func() ClockSync { return ClockSync{} }
+var KernelClock = func() Sync { return Sync{} }
 
 func kernelBoot() (host string, boot, asleep time.Duration) { return "", 0, 0 }

@@ -1,0 +1,24 @@
+//go:build go1.25
+
+package lease
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What stands below the lease knows nothing of it.
+func TestInternalPackagesDoNotImportTheLease(t *testing.T) {
+	const lease = "github.com/seed-5394e6b1/snowflake/lease"
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./driver", "./internal/...").CombinedOutput()
+	require.NoError(t, err, string(out))
+	packages := strings.Split(strings.TrimSpace(string(out)), "\n")
+	assert.Greater(t, len(packages), 3)
+	for _, deps := range packages {
+		assert.NotContains(t, strings.Fields(deps), lease, deps)
+	}
+}

@@ -1,0 +1,60 @@
+// Package machine is all that the leases know of the computer: its clocks, timers, random numbers and
+// hypervisor. The simulator builds it with another file in place of machine.go. Tests replace its
+// variables.
+package machine
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/randtext"
+	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
+)
+
+// Disk makes the requests of file stores and local copies to the operating system.
+var Disk disk.Func = disk.OS
+
+// Now returns the time of this host's clock, with its monotonic part.
+var Now = time.Now
+
+// Since returns how long ago t was.
+func Since(t time.Time) time.Duration { return Now().Sub(t) }
+
+// NewTimer returns a timer that fires after d.
+var NewTimer = time.NewTimer
+
+// Wall returns the time of this host's clock for a reader of the watermark.
+var Wall = func(context.Context) time.Time { return Now().Round(0) }
+
+// Dice returns a random number from 0 to n-1.
+var Dice = rand.Int64N
+
+// RandomText returns 26 random letters and digits that were never returned before.
+var RandomText = randtext.New
+
+// OpenVMClock returns the machine's generation, which changes when the machine is cloned, or nil
+// if path is empty and the machine has no device that tells it.
+func OpenVMClock(path string) (*atomic.Uint64, error) {
+	return vmclock.Find(path)
+}
+
+// BootClock returns how long ago the host was booted, for how much of that it was suspended, and a
+// name of the host since then; an empty name if the system does not tell.
+var BootClock = kernelBoot
+
+// Embedded is how many ended holdings a record keeps itself. In the simulator they are fewer, so
+// that worker IDs which change hands a few times have a longer history, too.
+const Embedded = 8
+
+// MaxStores is how many stores a process remembers, and what it has seen of them. In the simulator
+// all processes are one, and remember nothing for each other.
+var MaxStores = 1024
+
+// Sync is what the kernel says of the host's clock: see lease.ClockSync.
+type Sync struct {
+	Known, Synchronized bool
+	MaxError            time.Duration
+}
