@@ -52,6 +52,11 @@ func wrong(field, format string, args ...any) failure {
 	return failure{code: connect.CodeInvalidArgument, field: field, message: fmt.Sprintf(format, args...)}
 }
 
+// invalid returns the failure of a field that a parser refuses.
+func invalid(field string, err error) failure {
+	return wrong(field, "%s", strings.TrimPrefix(err.Error(), "snowflake: "))
+}
+
 // tooMany returns the failure of a field that is greater than most.
 func tooMany(field string, most int64, format string, args ...any) failure {
 	f := wrong(field, format, args...)

@@ -149,7 +149,7 @@ func (s *Server) identify(r *http.Request) (answer, error) {
 		readings, err = texts.IDs(words)
 	}
 	if err != nil {
-		return nil, wrong("body", "%v", err)
+		return nil, invalid("body", err)
 	}
 	return guesses{shown.Identify(readings, time.Now())}, nil
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -23,16 +22,13 @@ func (s *Server) layout(text string) (snowflake.Layout, error) {
 		return snowflake.Layout{}, wrong("layout", "%.32q... has %d bytes: %d are the most", text, len(text), longestLayout)
 	}
 	l, err := texts.Layout(text)
-	if err == nil && !writable(l.Epoch.Time()) {
-		err = errors.New("the epoch is not in the years 1 to 9999")
-	}
-	if err == nil {
-		err = sendable(l)
-	}
 	if err != nil {
-		return l, wrong("layout", "%v", err)
+		return l, invalid("layout", err)
 	}
-	return l, nil
+	if !writable(l.Epoch.Time()) {
+		return l, wrong("layout", "the epoch is not in the years 1 to 9999")
+	}
+	return l, sendable(l)
 }
 
 // sendable returns an error if a field of the layout does not fit the int32 of the protocol.
@@ -65,7 +61,7 @@ func (d decoded) text() []byte {
 func (s *Server) read(field, text, layout string) (d decoded, err error) {
 	readings, err := texts.IDs([]string{text})
 	if err != nil {
-		return d, wrong(field, "%v", err)
+		return d, invalid(field, err)
 	}
 	return s.decode(field, readings[0].IDs[0], readings[0].Form, layout)
 }
@@ -77,7 +73,7 @@ func (s *Server) decode(field string, id snowflake.ID, form, layout string) (d d
 		return d, err
 	}
 	if err := l.Check(id); err != nil {
-		return d, wrong(field, "%v", err)
+		return d, invalid(field, err)
 	}
 	if !writable(l.Decode(id).Time) {
 		return d, wrong(field, "the time of %v, under the layout %v, is after the year 9999", id, l)

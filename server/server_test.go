@@ -5,7 +5,6 @@ package server_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,148 +71,11 @@ func TestEveryMethodInEveryProtocol(t *testing.T) {
 	}
 }
 
-func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
-	_, url := serve(t, generator(t), nil)
-	_, text := get(t, http.DefaultClient, url+"/ids?n=100", "Accept", "text/plain")
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	require.Len(t, lines, 100, text)
-	for _, line := range lines {
-		id, err := snowflake.ParseID(line)
-		require.NoError(t, err, line)
-		require.Equal(t, 7, snowflake.Decode(id).Worker, line)
-	}
-	var ids struct{ IDs []snowflake.ID }
-	resp, text := get(t, http.DefaultClient, url+"/ids?n=3")
-	require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
-	require.NoError(t, json.Unmarshal([]byte(text), &ids), text)
-	require.Len(t, ids.IDs, 3)
-	var one struct{ ID string }
-	_, text = get(t, http.DefaultClient, url+"/id")
-	require.NoError(t, json.Unmarshal([]byte(text), &one), text)
-	id, err := snowflake.ParseID(one.ID)
-	require.NoError(t, err, text)
-	parts := fmt.Sprintf("%v %v", id, snowflake.Decode(id))
-	for path, want := range map[string]string{
-		id.String(): parts + "\n", id.Base32(): parts + " form=\"base 32\"\n", id.Base62(): parts + " form=\"base 62\"\n",
-		// The text has several forms.
-		"abcdefg": "349308667935 time=2026-01-01T00:01:23.281Z worker=692 sequence=2079 form=\"base 58\"\n",
-	} {
-		_, text := get(t, http.DefaultClient, url+"/decode/"+path, "Accept", "text/plain")
-		assert.Equal(t, want, text)
-	}
-	_, text = get(t, http.DefaultClient, url+"/decode/"+id.String()+"?layout=41/5/5/12@2020-01-01", "Accept", "application/json")
-	assert.Contains(t, text, `"layout":"41/5/5/12@2020-01-01,1ms"`)
-}
-
-// Each error has the same form, whoever refuses: the server, net/http, connect, or Home.
-func TestEveryErrorHasOneForm(t *testing.T) {
-	s := newServer(t, generator(t), &server.Options{Hosts: []string{}, Home: http.NotFoundHandler()})
-	for _, h := range []http.Handler{s, newServer(t, generator(t), &server.Options{Hosts: []string{}}), s.Admin()} {
-		for _, q := range []struct {
-			method, path, host, kind, code string
-			status                         int
-		}{
-			{"GET", "/nothing", "", "", "not_found", 404},
-			{"POST", "/healthz", "", "", "unimplemented", 405},
-			{"GET", "/id", "evil.example", "", "permission_denied", 421},
-			{"GET", "/ids?n=0", "", "", "invalid_argument", 400},
-			{"POST", snowflakev1connect.SnowflakeServiceNextIDProcedure, "", "text/html", "invalid_argument", 415},
-			{"GET", snowflakev1connect.SnowflakeServiceNextIDProcedure, "", "", "unimplemented", 405},
-			{"GET", "/snowflake.v1.SnowflakeService/Nothing", "", "", "not_found", 404},
-			{"POST", "/identify", "", "", "invalid_argument", 413},
-		} {
-			if h != http.Handler(s) && q.path != "/nothing" && q.path != "/healthz" {
-				continue // it is not there
-			}
-			ask := func(accept string) *httptest.ResponseRecorder {
-				r := httptest.NewRequest(q.method, q.path,
-					strings.NewReader(strings.Repeat("1 ", map[bool]int{true: 40_000}[q.status == 413])))
-				r.Host, r.Header["Content-Type"], r.Header["Accept"] = q.host, []string{q.kind}, []string{accept}
-				return answer(h, r)
-			}
-			var e struct{ Code, Message string }
-			w := ask("*/*")
-			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &e), "%v: %s", q, w.Body)
-			assert.Equal(t, q.status, w.Code, q)
-			assert.Equal(t, "application/json", w.Header().Get("Content-Type"), q)
-			assert.Equal(t, q.code, e.Code, q)
-			assert.NotEmpty(t, e.Message, q)
-			assert.Equal(t, e.Message+"\n", ask("text/plain").Body.String(), q)
-			assert.Equal(t, q.status == 405, w.Header().Get("Allow") != "", q)
-		}
-	}
-}
-
-// An ID that is taken apart has one form in JSON, whichever way it was asked for. Only the fraction
-// of a second may have more zeros at its end.
-func TestDecodedIDHasOneFormInJSON(t *testing.T) {
-	_, url := serve(t, generator(t), nil)
-	for _, q := range []struct{ id, layout string }{
-		{"117469438034341930", ""}, {"1541815603606036480", "twitter"}, {"0", "41/3/7/12"}, {"314948827708654619", "sonyflake"},
-	} {
-		_, called := post(t, url+snowflakev1connect.SnowflakeServiceDecodeProcedure,
-			fmt.Sprintf(`{"text":%q,"layout":%q}`, q.id, q.layout), "Content-Type", "application/json")
-		_, text := get(t, http.DefaultClient, url+"/decode/"+q.id+"?layout="+q.layout, "Accept", "application/json")
-		var answers [2]map[string]any
-		require.NoError(t, errors.Join(json.Unmarshal([]byte(text), &answers[0]), json.Unmarshal([]byte(called), &answers[1])))
-		for _, answer := range answers {
-			parts := answer["parts"].(map[string]any)
-			at, err := time.Parse(time.RFC3339, parts["time"].(string))
-			require.NoError(t, err)
-			parts["time"] = at
-		}
-		assert.Equal(t, answers[1], answers[0])
-	}
-}
-
-func TestIdentifyGuessesTheLayout(t *testing.T) {
-	_, url := serve(t, generator(t), nil)
-	_, ids := get(t, http.DefaultClient, url+"/ids?n=20", "Accept", "text/plain")
-	var found struct{ Guesses []struct{ Form, Name string } }
-	resp, text := post(t, url+"/identify", ids, "Accept", "application/json")
-	require.Equal(t, 200, resp.StatusCode, text)
-	require.NoError(t, json.Unmarshal([]byte(text), &found), text)
-	assert.Equal(t, "default, decimal", found.Guesses[0].Name+", "+found.Guesses[0].Form)
-	_, text = post(t, url+"/identify", ids, "Accept", "text/plain")
-	assert.Regexp(t, "(?m)^likely +default", text)
-	for body, says := range map[string]string{"": "one a line", "12x y!": "12x"} {
-		resp, text := post(t, url+"/identify", body)
-		assert.Equal(t, 400, resp.StatusCode, text)
-		assert.Contains(t, text, says)
-	}
-}
-
 // What is refused names the field, in every protocol. A text that is too long is not sent back:
 // errors of gRPC are headers, and clients bound the headers.
 func TestBadInputNamesItsField(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	long := strings.Repeat("1/", 5000)
-	for path, field := range map[string]string{
-		"/ids": "n", "/ids?n=x": "n", "/ids?n=0": "n", "/ids?n=-1": "n", "/ids?n=1e18": "n",
-		"/ids?n=1000000000000000000": "n", "/ids?n=100001": "n",
-		"/ids?n=007": "n", "/ids?n=+7": "n", "/ids?n=1&n=2": "n", "/id?n=3": "n", "/ids?n=3&N=4": "N",
-		"/id?": "", "/watermark?x": "x", "/decode/5?n=1": "n",
-		"/decode/5?layout=twitter&layout=sonyflake": "layout", "/ids?n=%zz": "query", "/ids?n=1;n=2": "query", "/decode/007": "id",
-		"/decode/x!": "id", "/decode/abc": "id", "/decode/abcdef": "id", "/decode/-1": "id",
-		"/decode/9223372036854775808": "id", "/decode/12345?layout=nobody": "layout",
-		"/decode/12345?layout=41/10": "layout", "/decode/12345?layout=63/0/0@0,-1s": "layout",
-		"/decode/9223372036854775807?layout=45/0/18@0,1s": "id",
-		"/decode/9223372036854775807?layout=jssafe":       "id", "/decode/1/2": "id",
-		"/decode/12345?layout=41/10/12@99999999999999999": "layout",
-		"/decode/1?layout=30/32/1":                        "layout", "/decode/5?layout=" + long: "layout",
-	} {
-		var e struct{ Code, Message, Field string }
-		resp, text := get(t, http.DefaultClient, url+path, "Accept", "application/json")
-		require.NoError(t, json.Unmarshal([]byte(text), &e), text)
-		if field == "" {
-			assert.Equal(t, 200, resp.StatusCode, text)
-			continue
-		}
-		assert.Equal(t, 400, resp.StatusCode, text)
-		assert.Equal(t, []string{"invalid_argument", field}, []string{e.Code, e.Field}, "%.100s: %s", path, text)
-		assert.NotEmpty(t, e.Message)
-		assert.Less(t, len(text), 350)
-	}
 	for protocol, c := range protocols(t, url, nil) {
 		decode := func(in *pb.DecodeRequest) error { _, err := c.Decode(t.Context(), in); return err }
 		_, batch := c.Batch(t.Context(), &pb.BatchRequest{N: 1e18})
@@ -401,35 +263,12 @@ func TestDeadlineExceeded(t *testing.T) {
 	})
 }
 
-// Another method than a path's is told so, whether or not there is a Home.
-func TestMethodsThatAreNotAllowed(t *testing.T) {
-	for _, home := range []http.Handler{nil, http.NotFoundHandler()} {
-		s := newServer(t, generator(t), &server.Options{Home: home})
-		for _, path := range []string{"/id", "/ids?n=1", "/decode/1", "/watermark", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
-			w := answer(s, httptest.NewRequest(http.MethodPost, path, nil))
-			assert.Equal(t, http.StatusMethodNotAllowed, w.Code, path)
-			assert.Equal(t, "GET, HEAD", w.Header().Get("Allow"), path)
-		}
-		w := ask(s, "/identify")
-		assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
-		assert.Equal(t, "POST", w.Header().Get("Allow"))
-	}
-}
-
 func TestRequestsNeedAToken(t *testing.T) {
 	var token atomic.Value
 	token.Store("one")
 	_, url := serve(t, generator(t), &server.Options{Tokens: func() []server.Token {
 		return []server.Token{{Secret: token.Load().(string)}, {Secret: "another"}}
 	}})
-	for path, status := range map[string]int{
-		"/id": 401, "/ids?n=1": 401, "/decode/1": 401, "/watermark": 401, "/metrics": 401, "/healthz": 200,
-		"/readyz": 200, "/openapi.json": 200,
-	} {
-		resp, _ := get(t, http.DefaultClient, url+path)
-		assert.Equal(t, status, resp.StatusCode, path)
-		assert.Equal(t, status == 401, resp.Header.Get("WWW-Authenticate") == "Bearer", path)
-	}
 	for protocol, c := range protocols(t, url, nil) {
 		_, err := c.NextID(t.Context(), &pb.NextIDRequest{})
 		assert.Equal(t, connect.CodeUnauthenticated, connect.CodeOf(err), protocol)
@@ -441,16 +280,6 @@ func TestRequestsNeedAToken(t *testing.T) {
 			assert.Equal(t, sent == now && now != "", resp.StatusCode == 200, "token %q, sent %q: %v", now, sent, resp.Status)
 		}
 	}
-}
-
-// Probes and metrics at an address of their own need no token, and nothing else is there.
-func TestAdminHandlerServesProbesAndMetrics(t *testing.T) {
-	s := newServer(t, generator(t), &server.Options{Tokens: func() []server.Token { return []server.Token{{Secret: "one"}} }})
-	for path, status := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/id": 404, "/": 404} {
-		assert.Equal(t, status, ask(s.Admin(), path).Code, path)
-	}
-	s.Drain()
-	assert.Equal(t, 503, ask(s.Admin(), "/readyz").Code)
 }
 
 // A token's name is in the log and the metrics, and its IDs per second are bounded, over all its
@@ -515,15 +344,6 @@ func TestServerThatWaitsSaysWhatFor(t *testing.T) {
 			&server.Options{WaitsFor: func() string { return "the store has no entries" }, Watermark: heldBack})
 		time.Sleep(42 * time.Second)
 		const says = "the server waits for a worker ID, for 42s so far: the store has no entries"
-		client := http1(t, dial)
-		for path, status := range map[string]int{"/healthz": 200, "/openapi.json": 200, "/metrics": 200,
-			"/decode/5?layout=twitter": 200, "/nothing": 404,
-			"/readyz": 503, "/id": 503, "/ids?n=5": 503, "/decode/5": 503, "/watermark": 503} {
-			resp, text := get(t, client, inMemory+path)
-			assert.Equal(t, status, resp.StatusCode, path)
-			assert.Equal(t, status == 503, strings.Contains(text, says), "%s: %s", path, text)
-			assert.Equal(t, status == 503 && path != "/readyz", resp.Header.Get("Retry-After") == "1", path)
-		}
 		assert.Equal(t, 503, ask(s.Admin(), "/readyz").Code)
 		assert.Contains(t, metrics(s), "\nsnowflake_server_waiting_seconds 42\n")
 		for protocol, c := range protocols(t, inMemory, dial) {

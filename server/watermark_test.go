@@ -40,9 +40,9 @@ func TestWatermarkInEveryProtocol(t *testing.T) {
 		"none": nil,
 	} {
 		_, url := serve(t, generator(t), &server.Options{Watermark: watermark, Logger: slog.New(slog.DiscardHandler)})
-		code, status := connect.CodeUnavailable, 503
+		code := connect.CodeUnavailable
 		if name == "none" {
-			code, status = connect.CodeUnimplemented, 501
+			code = connect.CodeUnimplemented
 		}
 		for protocol, c := range protocols(t, url, nil) {
 			got, err := c.Watermark(t.Context(), &pb.WatermarkRequest{})
@@ -60,19 +60,6 @@ func TestWatermarkInEveryProtocol(t *testing.T) {
 		}
 		_, metrics := get(t, http.DefaultClient, url+"/metrics")
 		assert.Contains(t, metrics, `method="Watermark"`)
-		resp, text := get(t, http.DefaultClient, url+"/watermark")
-		if name != "held" {
-			require.Equal(t, status, resp.StatusCode, "%s: %v %s", name, resp, text)
-			require.Equal(t, (resp.Header.Get("Retry-After") == "1"), (status == 503), "%s: %v %s", name, resp, text)
-			assert.NotContains(t, text, secret, "%s: %v %s", name, resp, text)
-			continue
-		}
-		require.Equal(t, 200, resp.StatusCode, resp.Status)
-		_, text = get(t, http.DefaultClient, url+"/watermark", "Accept", "text/plain")
-		assert.Regexp(t, `^1000\nworker 5 keeps it back, by [0-9hms.]+: it has an open Hold; owner=web-1 host=node-3 pid=77\n$`, text, resp.Status)
-		want := `^{"id":"1000","heldBy":{"worker":5,"owner":"web-1","host":"node-3","pid":77,"behind":"[0-9.]+s","why":"it has an open Hold"}}` + "\n$"
-		_, text = get(t, http.DefaultClient, url+"/watermark", "Accept", "application/json")
-		assert.Regexp(t, want, text)
 	}
 }
 

@@ -1,9 +1,10 @@
 //go:build go1.25
 
-package server_test
+package page_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -36,8 +37,11 @@ func TestTextsForProgramsRun(t *testing.T) {
 		listener := httptest.NewServer(s)
 		t.Cleanup(listener.Close)
 		var programs struct{ Curl, Node, Python string }
-		_, script := get(t, http.DefaultClient, listener.URL+"/programs.js")
-		jstest.Run(t, map[string]string{"programs.js": script}, `import { programs } from "./programs.js";`, listener.URL+"/id", fmt.Sprintf(`const { curl, node, python } = programs(input, %v); return { Curl: curl, Node: node, Python: python };`, token != ""), &programs)
+		resp, err := http.Get(listener.URL + "/programs.js")
+		require.NoError(t, err)
+		script, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		jstest.Run(t, map[string]string{"programs.js": string(script)}, `import { programs } from "./programs.js";`, listener.URL+"/id", fmt.Sprintf(`const { curl, node, python } = programs(input, %v); return { Curl: curl, Node: node, Python: python };`, token != ""), &programs)
 		var last snowflake.ID
 		for _, args := range [][]string{
 			{"sh", "-c", programs.Curl}, {"node", "--input-type=module", "-e", programs.Node + "\nconsole.log(id)"},
