@@ -43,6 +43,7 @@ func main() {
 	flag.StringVar(&s.Mutant, "mutant", "", "the deliberate defect to switch on")
 	flag.BoolVar(&s.Troubles, "troubles", false,
 		"run fleets with more troubles and without other faults, and print how long each kind took")
+	flag.StringVar((*string)(&s.Trouble), "trouble", "", "of -troubles, run only this one: a name in the table of docs/operations.md")
 	list := flag.Bool("mutants", false, "list the deliberate defects")
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) {

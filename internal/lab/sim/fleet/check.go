@@ -16,45 +16,39 @@ import (
 )
 
 // check is all that is promised of a call.
-func (p *process) check(o outcome) {
-	p.checkGrant(o)
+func (p *process) check(c *call) {
+	p.checkGrant()
 	var last snowflake.Parts
-	for _, id := range o.ids {
+	for _, id := range c.ids {
 		parts := p.w.Layout.Decode(id)
 		p.checkNew(id, parts)
 		if parts.Sequence = 0; parts != last {
 			p.checkFields(id, parts)
-			p.checkTruth(parts, o)
+			p.checkTruth(parts, c)
 			p.checkBound(parts)
 		}
 		last = parts
 	}
-	p.checkOrder(o)
+	p.checkOrder(c)
 	p.robbed = p.robbed || p.w.hasClone(p.worker)
-	if n := len(o.ids); n > 0 {
-		p.worker = p.w.Layout.Decode(o.ids[n-1]).Worker
+	if n := len(c.ids); n > 0 {
+		p.worker = last.Worker
 	}
-	if len(o.ids) > 0 && p.w.chance(3) {
-		p.w.checkIssuer(o.ids[p.w.intN(len(o.ids))], p)
-	}
-	p.checkWaits(o)
-	p.checkHaste(o)
-	p.checkOverslept(o)
-	p.checkSpared(o)
-	p.checkError(o)
-	p.got += uint64(len(o.ids))
-	if o.after.Issued != p.got || o.isLone() && o.after.Waited-o.before.Waited > o.whole {
-		p.w.fail("statistics", "%v issued %d IDs, and says %d; %v waited for %v", p, p.got, o.after.Issued, o,
-			o.after.Waited-o.before.Waited)
+	p.checkWaits(c)
+	p.checkRenewals(c)
+	p.checkSpared(c)
+	p.checkError(c)
+	p.got += uint64(len(c.ids))
+	if c.after.Issued != p.got || c.after.Waited-c.before.Waited > c.whole {
+		p.w.fail("statistics", "%v issued %d IDs, and says %d; %v waited for %v", p, p.got, c.after.Issued, c,
+			c.after.Waited-c.before.Waited)
 	}
 	count := p.w.count
-	count("IDs", uint64(len(o.ids)))
-	count("calls found the clock behind", o.after.Backward-o.before.Backward)
-	count("bumps", o.after.Bumps-o.before.Bumps)
-	count("rewinds", o.after.Rewinds-o.before.Rewinds)
-	count("ticks borrowed", o.after.Borrowed-o.before.Borrowed)
-	count("waits", o.after.Waits-o.before.Waits)
-	if o.err != nil {
+	count("IDs", uint64(len(c.ids)))
+	count("calls found the clock behind", c.after.Backward-c.before.Backward)
+	count("bumps", c.after.Bumps-c.before.Bumps)
+	count("waits", c.after.Waits-c.before.Waits)
+	if c.err != nil {
 		count("errors", 1)
 	}
 }
@@ -68,22 +62,16 @@ func (p *process) checkFields(id snowflake.ID, parts snowflake.Parts) {
 
 // checkTruth: an ID's timestamp is the tick that the clock reads, or differs from it by no more
 // than the options and the clock allow.
-func (p *process) checkTruth(parts snowflake.Parts, o outcome) {
-	l, tick := p.w.Layout, parts.Time
-	lo, hi := o.lo, o.hi
-	switch {
-	case p.Clock == "custom":
-	case p.Clock == "monotonic":
-		lo = p.machine.start.Add(o.mono + p.offset - maxLag)
-		hi = p.machine.start.Add(p.machine.Mono() + p.offset)
-	default:
-		least, most := p.machine.offsets(100*ms + o.whole)
-		lo = p.machine.start.Add(o.mono + least - maxLag)
+func (p *process) checkTruth(parts snowflake.Parts, c *call) {
+	tick, lo, hi := parts.Time, c.lo, c.hi
+	if p.System {
+		least, most := p.machine.offsets(100*ms + c.whole)
+		lo = p.machine.start.Add(c.mono + least - maxLag)
 		hi = p.machine.start.Add(p.machine.Mono() + most + maxSlew)
 	}
-	if late, early := lo.Sub(tick)-l.Unit, tick.Sub(hi)-p.Borrow; late >= 0 || early > 0 {
-		p.w.fail("truth", "%v (%s clock, which read %s to %s) stamped %s", p, p.Clock,
-			lo.Format(timeFormat), hi.Format(timeFormat), tick.Format(timeFormat))
+	if late, early := lo.Sub(tick)-p.w.Layout.Unit, tick.Sub(hi); late >= 0 || early > 0 {
+		p.w.fail("truth", "%v, whose clock read %s to %s, stamped %s", p, lo.Format(timeFormat), hi.Format(timeFormat),
+			tick.Format(timeFormat))
 	}
 }
 
@@ -153,7 +141,7 @@ func (p *process) checkWindow() {
 func (p *process) checkBegun() {
 	p.checkWindow()
 	g, now := p.lease.Grant(), p.machine.Wall()
-	switch steady := p.Clock == "custom" && p.changes == p.machine.changes(); {
+	switch steady := !p.System && p.changes == p.machine.changes(); {
 	case steady && now.Before(g.From):
 		p.w.fail("window", "%v: Acquire returned before %v", p, g.From)
 	case steady && p.gated() == 0 && g.To.Sub(now) < p.Window/2:
@@ -197,64 +185,58 @@ func (w *world) isCommon(worker, seq int, t time.Time) bool {
 	return slices.ContainsFunc(w.clones, func(c cloned) bool { return c.worker == worker && c.seq == seq && t.Before(c.bound) })
 }
 
-// checkOrder: IDs increase, unless the policy lets order go.
-func (p *process) checkOrder(o outcome) {
-	ordered := !o.shuffled()
-	if orderly := p.Policy == "fail" || p.Policy == "wait"; orderly && !ordered {
-		p.w.fail("order", "%v, of policy %s, went back", p, p.Policy)
+// checkOrder: IDs increase, unless the clock sequence was changed.
+func (p *process) checkOrder(c *call) {
+	bumped := c.after.Bumps > c.before.Bumps
+	if !p.Bumps && bumped {
+		p.w.fail("order", "%v changed the clock sequence, although its policy is to wait", p)
 	}
-	if len(o.ids) == 0 {
-		if !ordered {
-			p.lastID = -1
-		}
+	if bumped {
+		p.lastID = -1
+	}
+	if len(c.ids) == 0 {
 		return
 	}
-	if ordered && o.ids[0] <= p.lastID || !slices.IsSorted(o.ids) {
-		p.w.fail("order", "%v: %d came after %d", p, o.ids[0], p.lastID)
+	if c.ids[0] <= p.lastID || !slices.IsSorted(c.ids) {
+		p.w.fail("order", "%v: %d came after %d", p, c.ids[0], p.lastID)
 	}
-	if p.lastID = o.ids[len(o.ids)-1]; !ordered && len(o.ids) > 1 {
+	if p.lastID = c.ids[len(c.ids)-1]; bumped && len(c.ids) > 1 {
 		p.lastID = -1 // it is not known which one came last
 	}
 }
 
 // checkWaits: every wait has a bound, also if the clock has gone back. TestModel of package
 // snowflake knows the exact time, if there is no store.
-func (p *process) checkWaits(o outcome) {
+func (p *process) checkWaits(c *call) {
 	w := p.w
-	bound := 50 * ms
-	if p.Policy == "wait" {
-		bound = max(bound, p.MaxWait)
+	bound := time.Duration(c.n+3) * (2*w.Layout.Unit + w.Late + 100*ms + p.Window)
+	if c.took > bound {
+		w.fail("wait", "%v: %v took over %v", p, c, bound)
 	}
-	bound = time.Duration(o.wanted+3) * (2*w.Layout.Unit + w.Late + 2*bound + p.Window)
-	if o.took > bound {
-		w.fail("wait", "%v: %v took over %v, with policy %s", p, o, bound, p.Policy)
+	if isContextError(c.err) && c.limit == 0 {
+		w.fail("error", "%v: %v", p, c)
 	}
-	for _, c := range o.calls {
-		if isContextError(c.err) && c.limit == 0 {
-			w.fail("error", "%v: %v", p, c)
-		}
-	}
-	late := (w.Late + ms) * time.Duration(o.after.Waits-o.before.Waits+1)
-	if c := o.calls[0]; o.isLone() && c.limit > 0 && o.took > c.limit+late && o.after.Bumps == o.before.Bumps {
+	late := (w.Late + ms) * time.Duration(c.after.Waits-c.before.Waits+1)
+	if c.limit > 0 && c.took > c.limit+late && c.after.Bumps == c.before.Bumps {
 		w.fail("deadline", "%v: %v", p, c)
 	}
 }
 
 // checkError: an error is promised for the call, and has a reason.
-func (p *process) checkError(o outcome) {
-	known := o.err == nil || isContextError(o.err)
+func (p *process) checkError(c *call) {
+	known := c.err == nil || isContextError(c.err)
 	for _, promised := range []error{
 		snowflake.ErrLeaseExpired, snowflake.ErrTimeExhausted, snowflake.ErrBeforeEpoch, snowflake.ErrClockBackward,
 	} {
-		known = known || errors.Is(o.err, promised)
+		known = known || errors.Is(c.err, promised)
 	}
-	switch end := o.hi.Add(p.Borrow + p.w.Layout.Unit + 100*ms); {
+	switch end := c.hi.Add(p.w.Layout.Unit + 100*ms); {
 	case !known:
-		p.w.fail("error", "%v: unexpected: %v", p, o)
-	case errors.Is(o.err, snowflake.ErrLeaseExpired) && p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(o.err):
-		p.w.fail("renewal", "%v: long after all faults have ended: %v", p, o)
-	case errors.Is(o.err, snowflake.ErrTimeExhausted) && p.Clock == "custom" && end.Before(p.w.Layout.Expires()):
-		p.w.fail("error", "%v: at %s: %v", p, o.hi, o)
+		p.w.fail("error", "%v: unexpected: %v", p, c)
+	case errors.Is(c.err, snowflake.ErrLeaseExpired) && p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(c.err):
+		p.w.fail("renewal", "%v: long after all faults have ended: %v", p, c)
+	case errors.Is(c.err, snowflake.ErrTimeExhausted) && !p.System && end.Before(p.w.Layout.Expires()):
+		p.w.fail("error", "%v: at %s: %v", p, c.hi, c)
 	}
 }
 

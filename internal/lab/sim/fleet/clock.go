@@ -129,14 +129,6 @@ func (m *machine) isEven() bool {
 	return m.now().isEven()
 }
 
-// offset returns the distance of the wall clock from the monotonic one.
-func (m *machine) offset() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.now()
-	return s.wall - s.mono
-}
-
 // changes counts the steps, stops and changes of rate.
 func (m *machine) changes() int {
 	m.mu.Lock()
@@ -171,7 +163,7 @@ func (c *clock) Now() time.Time {
 	if c.generator {
 		c.p.noteReading(t)
 	}
-	if !c.generator || c.p.solo.Load() && !c.p.releasing.Load() {
+	if !c.generator || c.p.inCall.Load() && !c.p.releasing.Load() {
 		c.p.gate()
 	}
 	return t

@@ -24,7 +24,7 @@
 // Of every call: its order, unless the clock went back, how long it waited, and its deadline. If it
 // fails, the error is a promised one. Stats counts right. Which IDs a call gets, when it returns,
 // and whether an error has a reason, is checked by TestModel in package snowflake, which has a
-// reference for it.
+// reference for it, and also other policies and clocks, calls of many goroutines, and BorrowAhead.
 //
 // Of every record that is saved: its token is its process's. A bound goes back only when the worker
 // ID is given back, and not below what was stamped. Nobody takes a worker ID that a live holder has,
@@ -49,11 +49,9 @@
 // late, by how much, who was waited for and what the store has. A store whose List is cut short
 // breaks its promise, and is not simulated.
 //
-// Of the history: only holdings older than Options.History are forgotten, and Whois names who
-// issued an ID, unless its issuer is forgotten. Whatever the store has lost, ReadHistory never says
-// that nobody issued an ID. Of the waits for a renewal: each ends within a third of a window and
-// before its deadline, and no call waits while renewals fail. Acquire never returns ErrLost, and
-// returns when its context ends.
+// Of the history: only holdings older than Options.History are forgotten, and it names who issued an
+// ID, unless its issuer is forgotten. Whatever the store has lost, it never says that nobody issued an
+// ID. Acquire never returns ErrLost, and returns when its context ends.
 //
 // A stale read is no fault here, because Store does not allow it and no store in this
 // repository makes a stale read (ZooKeeper's asks its leader to sync first). What is allowed

@@ -66,15 +66,22 @@ func (s Settings) search(t *testing.T) Report {
 
 // scenario returns the scenario of a seed, or nil if the seed is left out.
 func (s Settings) scenario(seed uint64) *Scenario {
-	if s.Troubles && s.Nodes == 0 && seed%everyRolling == 3 {
-		return Rolling(seed)
-	}
 	one := New(seed, s.Nodes)
-	if s.Troubles {
-		if one.LocalCopy || one.Layout.Expires().Before(one.Start.AddDate(0, 0, 2)) {
-			return nil
-		}
+	switch {
+	case !s.Troubles:
+		return one
+	case s.Nodes == 0 && seed%everyRolling == 3:
+		one = Rolling(seed)
+	case one.LocalCopy || one.Layout.Expires().Before(one.Start.AddDate(0, 0, 2)):
+		return nil
+	default:
 		one.Troubled()
+	}
+	if s.Trouble != "" {
+		one.Troubles = slices.DeleteFunc(one.Troubles, func(p Plan) bool { return p.Trouble != s.Trouble })
+	}
+	if len(one.Troubles) == 0 {
+		return nil
 	}
 	return one
 }
@@ -133,6 +140,9 @@ func (s Settings) explain(t *testing.T, r Report) {
 	}
 	if s.Troubles {
 		flags += " -troubles"
+	}
+	if s.Trouble != "" {
+		flags += fmt.Sprintf(" -trouble %q", s.Trouble)
 	}
 	if s.Mutant != "" {
 		flags += fmt.Sprintf(" -mutant %q", s.Mutant)

@@ -5,7 +5,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +19,6 @@ import (
 type life struct {
 	grant        snowflake.Grant
 	replacements uint64
-	terms        lease.Stats // after the last call
-	failures     uint64      // of terms.Failures, the failures before the last renewal
 }
 
 // farewell is how much longer than its context Acquire may take, to give back a
@@ -90,15 +87,13 @@ func (p *process) mayStamp(worker int) bool {
 func (p *process) tookLast(worker int) bool { return p.w.store.of(worker).by == p }
 
 // checkGrant: a new grant begins after all that was stamped, and a worker ID is replaced only if
-// another one took it. The issuers of the first ID after the change, and of the last one before,
-// are looked up when the run ends.
-func (p *process) checkGrant(o outcome) {
+// another one took it.
+func (p *process) checkGrant() {
 	w, g, was := p.w, p.lease.Grant(), p.grant
 	p.grant = g
 	if g.Worker == was.Worker && g.ClockSeq == was.ClockSeq && g.From.Equal(was.From) {
 		return
 	}
-	w.willCheckIssuer(p, append(slices.Clone(o.ids[:min(1, len(o.ids))]), p.lastID)...)
 	n := p.lease.Stats().Replacements
 	// Otherwise the watermark has passed the same window.
 	if n != p.replacements || g.Worker != was.Worker || g.ClockSeq != was.ClockSeq || g.From.Before(was.From) {
@@ -107,7 +102,7 @@ func (p *process) checkGrant(o outcome) {
 	switch {
 	case n == p.replacements && g.Worker != was.Worker:
 		w.fail("statistics", "%v has worker %d in place of %d, and counts no replacement", p, g.Worker, was.Worker)
-	case n > p.replacements && p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(g.From):
+	case n > p.replacements && !p.System && p.changes == p.machine.changes() && p.machine.Wall().Before(g.From):
 		w.fail("window", "%v: worker %d was granted before %v", p, g.Worker, g.From)
 	}
 	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) &&
@@ -116,32 +111,6 @@ func (p *process) checkGrant(o outcome) {
 	}
 	w.count("worker IDs replaced", n-p.replacements)
 	p.replacements = n
-}
-
-// checkHaste: a call at the window's end waits for a third of a window at most, and not
-// at all while renewals fail.
-func (p *process) checkHaste(o outcome) {
-	s, was := p.lease.Stats(), p.terms
-	p.terms = s
-	if s.Renewals > was.Renewals || s.Replacements > was.Replacements {
-		p.failures = s.Failures
-	}
-	if !errors.Is(o.err, snowflake.ErrLeaseExpired) || o.callers > 1 || p.Borrow > 0 || p.isClone ||
-		o.after.Waits > o.before.Waits || o.after.Backward > o.before.Backward || o.whole > o.took {
-		return
-	}
-	w := p.w
-	// The tick that the lease does not grant may not have begun.
-	begins := w.Layout.Unit + w.Late + 2*ms
-	if most := w.Window/3*time.Duration(1+o.renewals) + begins; o.took > most {
-		w.fail("haste", "%v: %v took over %v", p, o, most)
-	}
-	steady := p.changes == p.machine.changes() && p.gated() == 0
-	failing := was.Failures > p.failures+1 && s.Renewals == was.Renewals && !errors.Is(was.LastError, lease.ErrLost) &&
-		!errors.Is(s.LastError, lease.ErrLost)
-	if steady && failing && o.took > begins {
-		w.fail("haste", "%v: %v took %v, while renewals fail", p, o, o.took)
-	}
 }
 
 // checkLeap: a bound is further ahead than it should be by the time that has passed only if the
@@ -157,7 +126,7 @@ func (p *process) checkLeap(r *record) {
 		p.bound.time, p.bound.at = r.bound(), m
 	}
 	p.mu.Unlock()
-	if w.OwnClock || w.LocalCopy || p.Clock == "monotonic" || b.token != r.Token || r.State != lease.StateHeld {
+	if w.OwnClock || w.LocalCopy || b.token != r.Token || r.State != lease.StateHeld {
 		return
 	}
 	const slack = 200 * ms // of a clock that is slewed or not looked at yet
@@ -188,45 +157,25 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// checkOverslept: a call that asks for a renewal gets it soon, if nothing keeps the store
-// from answering; and long after the faults, renewals come as often as they should.
-func (p *process) checkOverslept(o outcome) {
+// checkRenewals: long after the faults, renewals come as often as they should.
+func (p *process) checkRenewals(c *call) {
 	w := p.w
-	if o.whole > o.took {
-		return
-	}
-	if s := p.lease.Stats(); w.isCalm() && s.LastError == nil && p.lease.Err() == nil &&
+	if s := p.lease.Stats(); c.whole == c.took && w.isCalm() && s.LastError == nil && p.lease.Err() == nil &&
 		time.Since(s.Renewed) > w.Window*2/3+4*w.Late+4*ms {
 		w.fail("renewal", "%v has not renewed its lease for %v", p, time.Since(s.Renewed))
-	}
-	soon := max(8*w.Network+4*w.Late+8*ms, p.Window/6)
-	waited := o.isLone() && o.calls[0].what == "NextID" && o.err == nil && p.Borrow == 0 &&
-		o.after.Waits == o.before.Waits && o.after.Backward == o.before.Backward && o.took > soon
-	failed := errors.Is(o.err, snowflake.ErrLeaseExpired) && strings.Contains(o.err.Error(), "did not answer within")
-	if soon < p.Window/3 && (failed || waited && p.replacements == 0) && p.isQuiet(2*w.Window, o.whole) {
-		w.fail("renewal", "%v: %v took %v, and the store was there", p, o, o.took)
 	}
 }
 
 // checkSpared: a process that holds a worker ID keeps it and has IDs without a gap, if nothing
 // happens except that the store loses its entries. After a loss, a clone of an earlier holder may
 // put its own record back.
-func (p *process) checkSpared(o outcome) {
+func (p *process) checkSpared(c *call) {
 	if !p.Spared || p.w.troubled.Load() || p.robbed {
 		return
 	}
-	if n := p.lease.Stats().Replacements; n > 0 || errors.Is(o.err, snowflake.ErrLeaseExpired) {
-		p.w.fail("healing", "%v: nothing happened to it: %v, after %d replacements", p, o, n)
+	if n := p.lease.Stats().Replacements; n > 0 || errors.Is(c.err, snowflake.ErrLeaseExpired) {
+		p.w.fail("healing", "%v: nothing happened to it: %v, after %d replacements", p, c, n)
 	}
-}
-
-// isQuiet reports whether the process has run since a call began, and the store and the network
-// have worked since some time before it.
-func (p *process) isQuiet(before, call time.Duration) bool {
-	p.node.mu.Lock()
-	awake := time.Since(p.wakesAt) > call
-	p.node.mu.Unlock()
-	return p.w.isCalm() || awake && p.faults.haveBeenOverFor(before+call) && p.w.store.faults.haveBeenOverFor(before+call)
 }
 
 // mayBeExpired reports whether a lease may have expired although all faults have ended
@@ -284,7 +233,7 @@ func (n *node) isAlive() bool {
 // used up or ahead of its clock.
 func (n *node) isExcused() bool {
 	w := n.w
-	now := n.reading()
+	now := n.machine.Wall()
 	if w.Layout.Expires().Before(now.Add(2 * w.Window)) {
 		return true
 	}
@@ -295,7 +244,7 @@ func (n *node) isExcused() bool {
 		return true
 	}
 	engine := w.store.machine.Wall()
-	if ahead := max(now.Sub(engine), n.machine.Wall().Sub(engine)); w.OwnClock && ahead > w.maxLeap()-w.Window {
+	if w.OwnClock && now.Sub(engine) > w.maxLeap()-w.Window {
 		return true // the store's clock decides
 	}
 	if at := w.proposed(); at.After(now) && (now.Before(w.now().Add(-time.Second)) || !at.After(w.lastStamp())) {
@@ -350,16 +299,6 @@ func (w *world) lastStamp() (at time.Time) {
 	return at
 }
 
-// reading is what the clock of the node's process reads.
-func (n *node) reading() time.Time {
-	if p := n.current(); n.Clock == "monotonic" {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return n.machine.start.Add(n.machine.Mono() + p.offset)
-	}
-	return n.machine.Wall()
-}
-
 // isBehind reports whether the clock has not caught up with what was stamped with the lease's
 // worker ID. If the policy changes the clock sequence, it must not have caught up with any
 // clock sequence.
@@ -367,6 +306,5 @@ func (n *node) isBehind(r record, g snowflake.Grant, last, now time.Time) bool {
 	if !last.After(now) && !g.From.After(now) {
 		return false
 	}
-	bumps := n.Policy == "clockseq" || n.Policy == "mixed"
-	return !bumps || !leastBound(r, n.w.Layout).Before(now.Add(-2*n.w.Window-time.Second))
+	return !n.Bumps || !leastBound(r, n.w.Layout).Before(now.Add(-2*n.w.Window-time.Second))
 }

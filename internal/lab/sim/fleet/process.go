@@ -37,8 +37,7 @@ type node struct {
 	backAt      time.Time    // the first one after a gap
 	lastErr     error
 	pausedUntil time.Time
-	wakesAt     time.Time // when the last of its goroutines goes on, though it is no longer paused
-	first       *process  // a clone begins with this one
+	first       *process // a clone begins with this one
 }
 
 func newNode(w *world, id int, c Node) *node {
@@ -111,7 +110,7 @@ func (n *node) pause(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if until := time.Now().Add(d); until.After(n.pausedUntil) {
-		n.pausedUntil, n.wakesAt = until, until.Add(10*ms)
+		n.pausedUntil = until
 	}
 }
 
@@ -174,8 +173,8 @@ func (n *node) clone() {
 	q := newProcess(c, 0)
 	q.isClone = true
 	clock := q.newClock(false)
-	if n.Clock != "custom" {
-		clock = seam.CloneClock(l.Clock(), setOnce{c.machine, q}).(snowflake.Clock)
+	if n.System {
+		clock = seam.CloneClock(l.Clock(), c.machine).(snowflake.Clock)
 	}
 	if n.w.Guarded {
 		c.machine.generation.Store(uint64(len(n.w.snapshotNodes())))
@@ -192,7 +191,7 @@ func (n *node) clone() {
 	n.w.store.sharesAll(p, q)
 	q.gen = seam.CloneGenerator(g, q.lease, q.newClock(true)).(*snowflake.Generator)
 	p.mu.Lock()
-	q.offset, q.changes, q.lastID = p.offset, -1, p.lastID
+	q.changes, q.lastID = -1, p.lastID
 	p.mu.Unlock()
 	q.got = q.gen.Stats().Issued
 	n.mu.Lock()
@@ -231,7 +230,6 @@ type process struct {
 
 	gatedFor         atomic.Int64
 	gatedInGenerator atomic.Int32
-	solo             atomic.Bool // one caller is in the generator, and nobody else comes
 	inCall           atomic.Bool
 	releasing        atomic.Bool
 	acquiring        atomic.Bool
@@ -253,8 +251,7 @@ type process struct {
 	// robbed says that a clone of an earlier holder of its worker ID was there, and may take it.
 	robbed bool
 
-	offset  time.Duration // of the wall clock from the monotonic one, when its clock was set
-	changes int           // of the machine, when the process began; -1 if it was not even then
+	changes int // of the machine, when the process began; -1 if it was not even then
 	lastID  snowflake.ID
 	got     uint64            // IDs
 	copied  map[int]time.Time // the bounds in the local copy, when it was last read
@@ -356,7 +353,7 @@ func (p *process) gate() {
 		}
 		d += time.Duration(p.w.gates.Add(1)%10000) * 1013 // no two open at one time
 		p.gatedFor.Add(int64(d))
-		if p.solo.Load() {
+		if p.inCall.Load() {
 			p.gatedInGenerator.Add(1)
 			defer p.gatedInGenerator.Add(-1)
 		}
@@ -400,26 +397,9 @@ func (p *process) sleep(d time.Duration) bool {
 	return !p.isDead()
 }
 
-// setOnce is the machine of a clock that reads the wall clock once.
-type setOnce struct {
-	*machine
-	p *process
-}
-
-// Wall returns the wall clock's reading, and notes that the process goes by it.
-func (m setOnce) Wall() time.Time {
-	m.p.mu.Lock()
-	defer m.p.mu.Unlock()
-	m.p.offset = m.machine.offset()
-	return m.machine.Wall()
-}
-
 func (p *process) newClock(generator bool) snowflake.Clock {
-	switch p.Clock {
-	case "system":
-		return seam.NewClock(p.machine, false).(snowflake.Clock)
-	case "monotonic":
-		return seam.NewClock(setOnce{p.machine, p}, true).(snowflake.Clock)
+	if p.System {
+		return seam.NewClock(p.machine).(snowflake.Clock)
 	}
 	return &clock{p: p, generator: generator}
 }
@@ -473,15 +453,15 @@ func (n *node) note(err error) {
 // begin makes the generator.
 func (p *process) begin() bool {
 	o := &snowflake.Options{
-		Layout:      p.w.Layout,
-		Datacenter:  p.Datacenter,
-		Clock:       p.newClock(true),
-		OnBackward:  p.policy(),
-		BorrowAhead: p.Borrow,
-		RewindTicks: p.Rewind,
-		RandomStart: p.Random,
+		Layout:     p.w.Layout,
+		Datacenter: p.Datacenter,
+		Clock:      p.newClock(true),
+		OnBackward: snowflake.WaitPolicy(10 * ms),
 	}
-	if p.Clock != "custom" {
+	if p.Bumps {
+		o.OnBackward = snowflake.ClockSeqPolicy()
+	}
+	if p.System {
 		o.Clock = nil // the lease's
 	}
 	var g *snowflake.Generator
@@ -508,27 +488,8 @@ func (p *process) begin() bool {
 		}
 		return false
 	}
-	p.w.logf("%v: begins as worker %d (%s clock, policy %s)", p, p.worker, p.Clock, p.Policy)
+	p.w.logf("%v: begins as worker %d", p, p.worker)
 	return true
-}
-
-func (p *process) policy() snowflake.BackwardPolicy {
-	switch p.Policy {
-	case "fail":
-		return snowflake.FailPolicy()
-	case "wait":
-		return snowflake.WaitPolicy(p.MaxWait)
-	case "clockseq":
-		return snowflake.ClockSeqPolicy()
-	case "rewind":
-		return snowflake.RewindPolicy()
-	}
-	return snowflake.BackwardFunc(func(b snowflake.Backward) snowflake.Action {
-		if b.CanBump && (!b.CanRewind || p.w.intN(2) == 0) {
-			return snowflake.ActionBump
-		}
-		return snowflake.ActionRewind
-	})
 }
 
 // release releases the lease, while callers may be in the generator.

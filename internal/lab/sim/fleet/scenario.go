@@ -46,14 +46,10 @@ type Node struct {
 	Begin      time.Duration // when its first process starts
 	Offset     time.Duration // of its clock
 	Drift      int64         // parts per million
-	Clock      string        // custom, system or monotonic
+	System     bool          // its clock is SystemClock, and not one that is as exact as the machine's
 	Window     time.Duration // Options.Window
-	Policy     string        // fail, wait, clockseq, rewind or mixed (of these two)
-	MaxWait    time.Duration // of policy wait
+	Bumps      bool          // its policy is ClockSeqPolicy, and not WaitPolicy
 	Datacenter int
-	Borrow     time.Duration
-	Rewind     int
-	Random     bool
 	Gap        time.Duration // between calls, on average
 	Stops      bool          // OnLoss is Stop: the program makes another lease when one has ended
 	Stays      bool          // the wall clock stays as it is when the faults end
@@ -94,7 +90,6 @@ const (
 	StoreWiped   Kind = "entries are gone"            // N%3 0: all; 1: those of a kind; 2: one
 	StoreStep    Kind = "the store's clock steps"     //
 	Lie          Kind = "live holders are taken dead" // N: percent
-	Burst        Kind = "burst"                       // N: how many callers
 	Saturate     Kind = "saturation"                  //
 	FillMany     Kind = "fill"                        // N: how many ticks' worth
 )
@@ -133,7 +128,7 @@ func (e Event) point() string {
 }
 
 // isLoad reports whether an event is load, and not a fault.
-func (e Event) isLoad() bool { return e.Kind == Burst || e.Kind == Saturate || e.Kind == FillMany }
+func (e Event) isLoad() bool { return e.Kind == Saturate || e.Kind == FillMany }
 
 const (
 	us = time.Microsecond
@@ -280,7 +275,7 @@ func spare(s *Scenario) {
 	}
 	s.Events = slices.DeleteFunc(s.Events, func(e Event) bool {
 		switch e.Kind {
-		case Burst, Saturate, FillMany, StoreWiped:
+		case Saturate, FillMany, StoreWiped:
 			return false
 		case StoreDown, StoreStep, Lie:
 			return true
@@ -333,30 +328,16 @@ func randomLayout(r *rand.Rand, nodes int, start time.Time) snowflake.Layout {
 
 func randomNode(r *rand.Rand, s *Scenario) Node {
 	n := Node{
-		Begin:   randomTime(r, s.Window),
-		Offset:  randomTime(r, 100*ms) - 50*ms,
-		Drift:   r.Int64N(2*maxDrift+1) - maxDrift,
-		Window:  s.Window,
-		Clock:   oneOf(r, "custom", "custom", "system", "system", "monotonic"),
-		Policy:  oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "rewind"),
-		MaxWait: oneOf(r, ms, 10*ms, 10*ms, 100*ms, time.Second),
-		Random:  r.IntN(4) == 0 && s.Layout.SequenceBits > 0,
-		Gap:     min(time.Second, oneOf(r, 5*ms, 50*ms, 200*ms)*time.Duration(1+len(s.Nodes)/8)),
+		Begin:  randomTime(r, s.Window),
+		Offset: randomTime(r, 100*ms) - 50*ms,
+		Drift:  r.Int64N(2*maxDrift+1) - maxDrift,
+		Window: s.Window,
+		System: r.IntN(2) == 0,
+		Bumps:  s.Layout.ClockSeqBits > 0 && r.IntN(4) > 0,
+		Gap:    min(time.Second, oneOf(r, 5*ms, 50*ms, 200*ms)*time.Duration(1+len(s.Nodes)/8)),
 	}
 	if s.Layout.DatacenterBits > 0 {
 		n.Datacenter = r.IntN(1 << s.Layout.DatacenterBits)
-	}
-	if r.IntN(3) == 0 {
-		n.Borrow = s.Layout.Unit * time.Duration(1+r.IntN(20))
-	}
-	if s.Layout.ClockSeqBits > 0 && r.IntN(2) == 0 {
-		n.Policy = oneOf(r, "clockseq", "clockseq", "mixed")
-	}
-	if n.Policy == "clockseq" && s.Layout.ClockSeqBits == 0 {
-		n.Policy = "wait"
-	}
-	if n.Policy == "rewind" || n.Policy == "mixed" {
-		n.Rewind = oneOf(r, 3, 50, 2000)
 	}
 	return n
 }
@@ -378,8 +359,6 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 				Event{At: again + ms, Node: e.Node, Kind: FillMany, N: 1})
 		case e.Kind == Step && e.By < 0 && -e.By < s.Window:
 			all = append(all, Event{At: e.At - e.By/2, Node: e.Node, Kind: Release, By: us})
-		case e.Kind == Rate && e.N == 0: // many wait together for a clock that stands still
-			all = append(all, Event{At: e.At + e.At%(3*ms), Node: e.Node, Kind: Burst, N: 12 + r.IntN(30)})
 		}
 		return all
 	case Crash, CrashInCall, Exit, Release:
@@ -420,7 +399,7 @@ func randomDistance(r *rand.Rand) time.Duration {
 
 func randomEvent(r *rand.Rand, s *Scenario) Event {
 	kinds := []Kind{Step, Step, Step, Step, Rate, Crash, Crash, CrashInCall, CrashInCall, Exit, Release, Release, Pause, Pause, Suspend,
-		LoseRequests, LoseAnswers, LoseAnswers, Delay, Delay, Resend, StoreDown, Lie, Lie, Burst, Burst, Saturate, FillMany}
+		LoseRequests, LoseAnswers, LoseAnswers, Delay, Delay, Resend, StoreDown, Lie, Lie, Saturate, FillMany}
 	if s.OwnClock {
 		kinds = append(kinds, StoreStep)
 	}
@@ -449,8 +428,6 @@ func randomEvent(r *rand.Rand, s *Scenario) Event {
 		e.For, e.By = span, oneOf(r, s.Window/10, s.Window/2, 2*s.Window)
 	case StoreDown:
 		e.For = span
-	case Burst:
-		e.N = 2 + r.IntN(7)
 	case Saturate:
 		e.For = min(time.Duration(1+r.IntN(30))*max(ms, s.Layout.Unit), 3*time.Second)
 	case FillMany:

@@ -72,11 +72,7 @@ func (s *Scenario) plan(n int) (all []Plan) {
 func (s *Scenario) Troubled() {
 	s.Events, s.Faults = nil, s.Window
 	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		n.Stays = false
-		if s.Seed%2 == 0 && n.Rewind > 0 { // otherwise the watermark rests
-			n.Policy, n.Rewind = "wait", 0
-		}
+		s.Nodes[i].Stays = false
 	}
 	s.Troubles = s.plan(6)
 }
@@ -93,10 +89,10 @@ func Rolling(seed uint64) *Scenario {
 	s.Layout, s.Last, s.LocalCopy = snowflake.DefaultLayout(), 1023, false
 	s.Window, s.Floors = 30*time.Second, 0
 	s.Events, s.Faults = nil, s.Window
-	for i := range s.Nodes { // the rest of a node may not suit the layout, or let the watermark rest
+	for i := range s.Nodes { // the rest of a node may not suit the layout
 		n := &s.Nodes[i]
 		n.Window, n.Gap = s.Window, time.Second
-		n.Policy, n.Rewind, n.Datacenter, n.Borrow = "wait", 0, 0, 0
+		n.Bumps, n.Datacenter = false, 0
 		n.Stops, n.Stays, n.Spared = false, false, false
 	}
 	by := []time.Duration{time.Second, 5 * time.Second}[seed/everyRolling/2%2]
@@ -249,7 +245,7 @@ func (w *world) fills(v *vigil) bool {
 
 // stranger returns a process of a host that is none of the fleet's.
 func (w *world) stranger(owner string) *process {
-	n := newNode(w, len(w.Nodes)+100, Node{Window: w.Window, Clock: "custom"})
+	n := newNode(w, len(w.Nodes)+100, Node{Window: w.Window})
 	n.owner = owner
 	p := newProcess(n, 0)
 	p.name = owner

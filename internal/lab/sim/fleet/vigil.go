@@ -111,7 +111,7 @@ func (w *world) unsettled() string {
 			continue
 		}
 		present++
-		if off := n.reading().Sub(now); !n.isAlive() || off.Abs() > time.Second {
+		if off := n.machine.Wall().Sub(now); !n.isAlive() || off.Abs() > time.Second {
 			return fmt.Sprintf("node %d is not well; its clock is off by %v", n.id, off)
 		}
 	}
@@ -421,7 +421,6 @@ func (r *reader) reads(v *vigil) {
 	if l := limitsOf(v.plan.Trouble).Watermark; l.Lag {
 		most = l.of(w)
 	}
-	rests := slices.ContainsFunc(w.Nodes, func(n Node) bool { return n.Rewind > 0 && !n.Absent })
 	for w.sleep(min(w.Window/8, time.Second)) && !v.hasEnded() {
 		if r.forgets && (w.OneHost || w.OwnClock && limitsOf(v.plan.Trouble).Watermark.Plus == 0) {
 			r.past = lease.NewWatermarkReader(client{p: r.process})
@@ -430,7 +429,7 @@ func (r *reader) reads(v *vigil) {
 		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), seam.Reader{}, r.machine), w.Window+w.slack())
 		m, err := r.past.Read(ctx)
 		cancel()
-		if rests || errors.Is(err, errDead) {
+		if errors.Is(err, errDead) {
 			continue
 		}
 		at := w.Layout.Decode(m.ID).Time
@@ -459,7 +458,7 @@ func (w *world) dueMark(reader *machine) time.Time {
 	}
 	for _, n := range w.snapshotNodes() {
 		if !n.Absent {
-			due = earlier(due, n.reading())
+			due = earlier(due, n.machine.Wall())
 		}
 	}
 	var bound time.Time

@@ -35,11 +35,12 @@ type Settings struct {
 	From, To, Every uint64 // the seeds: the first, the end, and one of how many
 	Nodes           int    // of each fleet; 0: as many as the seed says
 
-	Troubles bool   // take the seeds' fleets with more troubles and without other faults
-	Mutant   string // the deliberate defect that is switched on
-	Trace    bool   // print what happened, whether it fails or not
-	Brief    bool   // do not say what failed, but for the report
-	Report   string // a file for a Report
+	Troubles bool    // take the seeds' fleets with more troubles and without other faults
+	Trouble  Trouble // of these only the seeds with this trouble, and only this trouble
+	Mutant   string  // the deliberate defect that is switched on
+	Trace    bool    // print what happened, whether it fails or not
+	Brief    bool    // do not say what failed, but for the report
+	Report   string  // a file for a Report
 }
 
 // Report is what a run of many seeds found.
@@ -57,9 +58,9 @@ type Totals map[string]uint64
 
 // Counted is what each sound run of many seeds counts.
 var Counted = []string{
-	"node-seconds", "IDs", "faults", "processes", "leases", "worker IDs replaced", "clones", "issuers found",
+	"node-seconds", "IDs", "faults", "processes", "leases", "worker IDs replaced", "clones", "IDs with an issuer",
 	"calls found the clock behind",
-	"bumps", "rewinds", "ticks borrowed", "waits", "errors", "watermarks",
+	"bumps", "waits", "errors", "watermarks",
 }
 
 // Add adds what another run counted.
@@ -92,7 +93,6 @@ type world struct {
 	issued  map[snowflake.ID]issue
 	last    map[[2]int]int64 // the last tick issued, by worker and clock sequence
 	clones  []cloned
-	edges   []edge
 	worst   Worst
 
 	reader *reader // during the troubles
@@ -212,9 +212,6 @@ func (w *world) finish() {
 	}
 	if len(w.Troubles) > 0 {
 		w.endures()
-	}
-	for _, e := range w.edges {
-		w.checkIssuer(e.id, e.by)
 	}
 	w.checkHistory()
 }
@@ -344,7 +341,6 @@ func (w *world) apply(e Event) {
 type faults struct {
 	mu   sync.Mutex
 	on   map[Kind]int // percent, or how many, or the longest Delay
-	at   time.Time    // when a fault began or ended last
 	lied bool         // ever
 }
 
@@ -369,7 +365,7 @@ func (f *faults) change(k Kind, by int) {
 		f.on = map[Kind]int{}
 	}
 	f.on[k] += by
-	f.at, f.lied = time.Now(), f.lied || k == Lie
+	f.lied = f.lied || k == Lie
 }
 
 // of returns how much of a fault there is now.
@@ -380,18 +376,6 @@ func (f *faults) of(w *world, k Kind) int {
 		return 0
 	}
 	return f.on[k]
-}
-
-// haveBeenOverFor reports whether there has been no fault for so long.
-func (f *faults) haveBeenOverFor(d time.Duration) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, by := range f.on {
-		if by != 0 {
-			return false
-		}
-	}
-	return time.Since(f.at) > d
 }
 
 func (f *faults) everLied() bool {

@@ -26,8 +26,8 @@ var Mutant = os.Getenv(Variable)
 // What the overlay adds to packages snowflake and lease. Their types cannot be
 // named here, because they import this package.
 var (
-	// NewClock returns a SystemClock, or a MonotonicClock, of a machine.
-	NewClock func(m Machine, steady bool) any
+	// NewClock returns a SystemClock of a machine.
+	NewClock func(m Machine) any
 
 	// CloneClock returns a copy of a built-in clock, of another machine.
 	CloneClock func(clock any, m Machine) any
