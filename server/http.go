@@ -140,14 +140,14 @@ func (s *Server) identify(r *http.Request) (answer, error) {
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, refused(http.StatusRequestEntityTooLarge, connect.CodeInvalidArgument, "the request has over %d bytes", maxBody)
 	}
+	if err != nil {
+		return nil, refused(http.StatusRequestTimeout, connect.CodeDeadlineExceeded, "%v", slowError{})
+	}
 	words := strings.Fields(string(body))
-	if err == nil && len(words) == 0 {
-		err = errors.New("it has no IDs: write one a line")
+	if len(words) == 0 {
+		return nil, wrong("body", "it has no IDs: write one a line")
 	}
-	var readings []texts.Reading
-	if err == nil {
-		readings, err = texts.IDs(words)
-	}
+	readings, err := texts.IDs(words)
 	if err != nil {
 		return nil, invalid("body", err)
 	}

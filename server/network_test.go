@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -167,12 +166,6 @@ func take(ctx context.Context, c snowflakev1connect.SnowflakeServiceClient, in *
 func get(t testing.TB, client *http.Client, url string, header ...string) (*http.Response, string) {
 	t.Helper()
 	return request(t, client, http.MethodGet, url, nil, header...)
-}
-
-// post returns the answer to a POST.
-func post(t testing.TB, url, body string, header ...string) (*http.Response, string) {
-	t.Helper()
-	return request(t, http.DefaultClient, http.MethodPost, url, strings.NewReader(body), header...)
 }
 
 func request(t testing.TB, client *http.Client, method, url string, body io.Reader, header ...string) (*http.Response, string) {

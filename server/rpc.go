@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"connectrpc.com/connect"
@@ -47,10 +48,14 @@ func (answering) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 func (answering) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		err := next(ctx, conn)
-		if err == nil || errors.As(err, new(*connect.Error)) { // connect could not read the request
+		if e := new(connect.Error); errors.As(err, &e) { // connect could not read the request
+			of(ctx).outcome.code = fmt.Sprintf("grpc_%d", e.Code())
 			return err
 		}
-		return fail(ctx, err).rpc()
+		if err != nil {
+			return fail(ctx, err).rpc()
+		}
+		return nil
 	}
 }
 

@@ -35,6 +35,7 @@
 //	invalid_argument    400  a field of the request is invalid (1)
 //	                    413  the request has over 64 KiB
 //	                    415  a method of the .proto has another Content-Type
+//	deadline_exceeded   408  the IDs of POST /identify did not come in time
 //	not_found           404  there is no such path
 //	unimplemented       405  the path has another method
 //	permission_denied   421  the header Host does not name the server: see Options.Hosts
@@ -151,9 +152,6 @@ type Options struct {
 	Home http.Handler
 }
 
-// maxBody bounds the bytes of a request, before and after decompression.
-const maxBody = 64 << 10
-
 // Server is an http.Handler.
 type Server struct {
 	issuer   atomic.Pointer[issuer] // nil before Begin
@@ -259,15 +257,7 @@ func orDefault[T int | time.Duration](name string, value *T, def T) error {
 
 // outside is what each request passes before and after its handler.
 func (s *Server) outside(next http.Handler) http.Handler {
-	inner := s.closing(s.observer.observed(inOneForm(next)))
-	bounded := http.MaxBytesHandler(inner, maxBody)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body == http.NoBody {
-			inner.ServeHTTP(w, r)
-			return
-		}
-		bounded.ServeHTTP(w, r)
-	})
+	return bounded(s.closing(s.observer.observed(inOneForm(next))))
 }
 
 // guarded refuses a request without a valid token, or beyond the limits.

@@ -30,9 +30,11 @@ var update = flag.Bool("update", false, "rewrite testdata/http.txt")
 
 // servers are the servers of the transcript.
 var servers = map[string]server.Options{
-	"plain":       {},
-	"home":        {Home: page.Handler(snowflake.DefaultLayout(), nil)},
-	"tokens":      {Tokens: func() []server.Token { return []server.Token{{Secret: "one"}, {Secret: "two", Name: "web", IDsPerSecond: 20}} }},
+	"plain": {},
+	"home":  {Home: page.Handler(snowflake.DefaultLayout(), nil)},
+	"tokens": {Tokens: func() []server.Token {
+		return []server.Token{{Secret: "one"}, {Secret: "two", Name: "web", IDsPerSecond: 20}}
+	}},
 	"hosts":       {Hosts: []string{"ids.internal"}},
 	"waiting":     {WaitsFor: func() string { return "the store has no entries" }},
 	"unavailable": {},
