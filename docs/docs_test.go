@@ -177,22 +177,29 @@ func plain(s string) string {
 	return b.String()
 }
 
-// TestOperationsNamesEachAlertAndLogLine finds each alert of the rules on the page for the person on
-// call, and each log line of the page in the code.
-func TestOperationsNamesEachAlertAndLogLine(t *testing.T) {
+// TestOperationsExplainsEachAlertAndLogLine finds each alert, and each warning and error that a lease
+// logs, on the page for the person on call, and each log line of the page in the code.
+func TestOperationsExplainsEachAlertAndLogLine(t *testing.T) {
 	needClone(t)
-	page := read(t, "operations.md")
-	for _, m := range regexp.MustCompile(`(?m)alert: (\w+)$`).FindAllStringSubmatch(
-		read(t, root+"/metrics/rules/snowflake.yml")+read(t, root+"/metrics/rules/snowflaked.yml"), -1) {
-		assert.Contains(t, page, "`"+m[1]+"`", "an alert that operations.md does not explain")
-	}
-	var code strings.Builder
+	page, code := read(t, "operations.md"), new(strings.Builder)
 	for _, path := range files(t, ".go") {
 		code.WriteString(read(t, path))
 	}
-	lines := regexp.MustCompile("`(lease: [^`]+|waiting for [^`]+|cannot read; [^`]+)`").FindAllStringSubmatch(page, -1)
-	assert.Greater(t, len(lines), 10)
-	for _, m := range lines {
-		assert.True(t, strings.Contains(code.String(), `"`+strings.TrimPrefix(m[1], "lease: ")), "%q is a log line that no code writes", m[1])
+	find := func(pattern, in string) (found []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(in, -1) {
+			found = append(found, m[1])
+		}
+		return found
+	}
+	for _, alert := range find(`(?m)alert: (\w+)$`, read(t, root+"/metrics/rules/snowflake.yml")+read(t, root+"/metrics/rules/snowflaked.yml")) {
+		assert.True(t, strings.Contains(page, "`"+alert+"`"), "the page does not explain the alert %s", alert)
+	}
+	logged := find(`\b(?:j|l\.log)\.(?:warn|fails|tell)\([^"\n]*"([^"]+ [^"]+)"`, code.String())
+	assert.Greater(t, len(logged), 10)
+	for _, line := range logged {
+		assert.True(t, strings.Contains(page, "`lease: "+line+"`"), "the page does not explain the log line %q", line)
+	}
+	for _, line := range find("`(lease: [^`]+|waiting for [^`]+|cannot read; [^`]+)`", page) {
+		assert.True(t, strings.Contains(code.String(), `"`+strings.TrimPrefix(line, "lease: ")), "no code logs %q", line)
 	}
 }
