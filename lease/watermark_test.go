@@ -7,9 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,43 +71,6 @@ func TestWaitingCallKeepsTheWatermarkBack(t *testing.T) {
 
 func floorEvery(d time.Duration) func(*Options) { return func(o *Options) { o.FloorEvery = d } }
 
-// With 8 holders whose clocks differ by up to a second and a reader every 100 ms, the watermark
-// lags by the slowest clock, the oldest Hold, FloorEvery and the reader's wait.
-func TestWatermarkLagsByFloorEvery(t *testing.T) {
-	const every = 100 * ms
-	worst := func(t *testing.T, m *memory, hold time.Duration, change ...func(*Options)) (lag time.Duration) {
-		var transactions sync.WaitGroup
-		defer transactions.Wait()
-		for n := range 8 {
-			off := time.Duration(n)*time.Second/7 - time.Second/2
-			h := mustAcquire(t, m, fleet, clockAt(off), append(change, named(fmt.Sprint(n)))...)
-			time.Sleep(rand.N(span / 3))
-			transactions.Go(func() {
-				for begun := time.Now(); hold > 0 && time.Since(begun) < 30*time.Second; {
-					done := h.Hold()
-					time.Sleep(rand.N(hold))
-					done()
-				}
-			})
-		}
-		for n := range 300 {
-			if ago := m.ago(t); n > 30 {
-				lag = max(lag, ago)
-			}
-			time.Sleep(every)
-		}
-		return lag
-	}
-	for _, hold := range []time.Duration{0, time.Second} {
-		withEngine(t, func(t *testing.T, m *memory) {
-			assert.Less(t, worst(t, m, hold, floorEvery(every)), time.Second/2+hold+2*every+20*ms)
-		})
-		withEngine(t, func(t *testing.T, m *memory) {
-			assert.Greater(t, worst(t, m, hold), time.Second, "without FloorEvery")
-		})
-	}
-}
-
 // Renewals are more frequent within a window after a reading, and no more frequent else: if nobody
 // reads, if the watermark's entry cannot be read, and if the store is away.
 func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
@@ -172,45 +132,6 @@ func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
 	}
 }
 
-// A reader that was stopped does not take a holder for dead by what it had listed before.
-func TestReaderThatWasStoppedTakesNobodyForDead(t *testing.T) {
-	withEngine(t, func(t *testing.T, m *memory) {
-		h := mustAcquire(t, m, fleet, clockAt(-9*span))
-		stops := false
-		stopped := asks(func(ctx context.Context, q *query) error {
-			err := m.asks(ctx, q)
-			if stops && q.do == "list" && q.key == recordPrefix {
-				time.Sleep(span + span/4)
-			}
-			return err
-		})
-		reader := NewWatermarkReader(stopped)
-		_, err := reader.Read(t.Context())
-		require.NoError(t, err)
-		stops = true
-		mark, _ := reader.Read(t.Context())
-		next, err := h.g.NextID()
-		require.NoError(t, err)
-		require.Greater(t, next, mark.ID)
-	})
-}
-
-// If a lease has no generator, Release stops nobody who stamps by its Grant. So the watermark waits
-// for the window's end.
-func TestWatermarkWaitsForAWindowWithoutAGenerator(t *testing.T) {
-	withEngine(t, func(t *testing.T, m *memory) {
-		l, err := Acquire(t.Context(), m, &Options{Layout: fleet, NewStore: true, Window: span})
-		require.NoError(t, err)
-		g := l.Grant()
-		require.NoError(t, l.Release(t.Context()))
-		assert.False(t, m.mark(t).After(g.From))
-		time.Sleep(time.Until(g.To) - 1)
-		assert.False(t, m.mark(t).After(g.From))
-		time.Sleep(fleet.Unit)
-		assert.Less(t, m.ago(t), 2*fleet.Unit)
-	})
-}
-
 // A holder is not blamed for what an earlier holder of its worker ID may still stamp.
 func TestMarkTellsAnEarlierHolderFromThePresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -256,41 +177,6 @@ func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
 			_, err := Watermark(t.Context(), proposing)
 			require.NoError(t, err)
 		}
-	})
-}
-
-// Nobody stamps, or reads the watermark, by a watermark that could not be read.
-func TestWatermarkThatIsNotReadIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		unread := func(ctx context.Context, q *query, next asks) error {
-			if q.reads() && q.key == watermarkKey {
-				return errDown
-			}
-			return next(ctx, q)
-		}
-		h := mustAcquire(t, m, fleet, clockAt(0))
-		m.mark(t)
-		m.becomes(unread)
-		_, err := acquire(t, m, fleet, clockAt(0), named("b"))
-		require.ErrorIs(t, err, errDown)
-		time.Sleep(time.Minute) // until nothing is given back any more
-		_, err = Watermark(t.Context(), m)
-		require.ErrorIs(t, err, errDown)
-		h.next()
-		m.becomes(refuses(watermarkKey))
-		_, err = Watermark(t.Context(), m)
-		require.ErrorIs(t, err, errDown)
-		h.next()
-		m.becomes(down)
-		time.Sleep(2 * span)
-		m.becomes(unread)
-		time.Sleep(span)
-		require.ErrorIs(t, h.Stats().LastError, errDown)
-		h.refused(snowflake.ErrLeaseExpired)
-		m.becomes()
-		time.Sleep(span)
-		h.next()
 	})
 }
 
@@ -489,13 +375,13 @@ func TestRenewalIsOneRequestIfNobodyReadsTheWatermark(t *testing.T) {
 		})
 		time.Sleep(time.Minute - time.Second)
 		require.EqualValues(t, h.Stats().Renewals-was, requests)
-		time.Sleep(24 * time.Hour)
-		require.InDelta(t, h.Stats().Renewals-was, requests, 64)
+		time.Sleep(2 * time.Hour)
+		require.InDelta(t, h.Stats().Renewals-was, requests, 16)
 		require.NoError(t, h.Release(t.Context()))
 		h = mustAcquire(t, m, fleet, clockAt(0))
 		requests = 0
-		time.Sleep(24 * time.Hour)
-		require.InDelta(t, h.Stats().Renewals+uint64(24*time.Hour/(16*span)), requests, 64)
+		time.Sleep(2 * time.Hour)
+		require.InDelta(t, h.Stats().Renewals+uint64(2*time.Hour/(16*span)), requests, 16)
 	})
 }
 
@@ -529,74 +415,6 @@ func TestReaderThatIsAheadStopsNobodyBesideALostRecord(t *testing.T) {
 		m.slot <- w
 		require.NoError(t, m.starts(t, "b", span))
 	})
-}
-
-// A holder was idle, and the watermark passed its last ID. After its release, and after the loss of
-// the watermark, no newcomer begins below.
-func TestIdleHolderReleasesNothingBelowTheWatermark(t *testing.T) {
-	for _, value := range []string{"?", "null", "{}", `{"proposed":"2500-01-01T00:00:00Z"}`} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
-			h := mustAcquire(t, m, fleet, clockAt(0))
-			h.next()
-			m.mark(t)
-			time.Sleep(time.Minute)
-			mark, err := m.Read(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, h.Release(t.Context()))
-			m.stores(watermarkKey, value)
-			next, err := acquire(t, m, fleet, clockAt(-2*time.Second), named("b"))
-			require.NoError(t, err)
-			id, err := next.g.NextID()
-			require.NoError(t, err)
-			require.Greater(t, id, mark.ID)
-		})
-	}
-}
-
-// The watermark has passed the floor of a holder that issued nothing and gave its worker ID back.
-// After the loss of the watermark, no newcomer begins below it.
-func TestUnusedWorkerIDIsGivenBackAboveTheWatermark(t *testing.T) {
-	for name, gives := range map[string]func(t *testing.T, m *memory) (mark Mark){
-		"Release": func(t *testing.T, m *memory) Mark {
-			h := mustAcquire(t, m, fleet, clockAt(0))
-			mark, err := m.Read(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, h.Release(t.Context()))
-			return mark
-		},
-		"an Acquire that fails": func(t *testing.T, m *memory) (mark Mark) {
-			m.becomes(func(ctx context.Context, q *query, next asks) error {
-				if q.do != "put" || !strings.HasPrefix(q.key, markPrefix) {
-					return next(ctx, q)
-				}
-				is, err := m.Read(t.Context()) // the record is saved
-				require.NoError(t, err)
-				mark.ID = max(mark.ID, is.ID)
-				return ErrRefused
-			})
-			_, err := acquire(t, m, fleet, clockAt(0))
-			require.ErrorIs(t, err, ErrRefused)
-			m.becomes()
-			return mark
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				require.NoError(t, Init(t.Context(), m, fleet))
-				mark := gives(t, m)
-				require.NotZero(t, mark.ID)
-				time.Sleep(10 * time.Second)
-				m.stores(watermarkKey, "?")
-				next, err := acquire(t, m, fleet, clockAt(-12*time.Second), named("b"))
-				require.NoError(t, err)
-				id, err := next.g.NextID()
-				require.NoError(t, err)
-				require.Greater(t, id, mark.ID)
-			})
-		})
-	}
 }
 
 // A store that gives no version of an entry that it cannot read has no watermark, rather than ID 0.
@@ -775,27 +593,6 @@ func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
 func (m *memory) all() (all map[string]Entry) {
 	m.set(func() { all = maps.Clone(m.entries) })
 	return all
-}
-
-// A person runs a command twice, while another process reads all the time or nobody does. No honest
-// holder is blamed: it has not noticed the first reading yet.
-func TestSecondReadingBlamesNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		for i := range 3 {
-			mustAcquire(t, m, fleet, clockAt(0), named(fmt.Sprint(i)), floorEvery(time.Second), lasting(30*time.Second))
-			time.Sleep(time.Second)
-		}
-		for range 40 {
-			time.Sleep(10*time.Minute + rand.N(30*time.Second))
-			for range 2 {
-				mark, err := NewWatermarkReader(m.asks).Read(t.Context())
-				require.NoError(t, err)
-				require.Nil(t, mark.HeldBy)
-				time.Sleep(time.Second)
-			}
-		}
-	})
 }
 
 // Three holders die one after the other, while one process reads all the time. Each is named from
