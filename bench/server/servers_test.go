@@ -4,6 +4,7 @@ package serverbench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -58,6 +59,9 @@ func startWeb(t testing.TB, addr string, c servertest.Command) web {
 		r, err := http.Get(s.url() + "/id")
 		if err == nil {
 			_ = r.Body.Close()
+		}
+		if err == nil && r.StatusCode != http.StatusOK { // it has no worker ID yet
+			err = errors.New(r.Status)
 		}
 		return err
 	})
