@@ -16,8 +16,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/answers"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // answer is what a request of HTTP gets: its JSON or, if the client prefers that, its text.
@@ -130,7 +130,7 @@ func (s *Server) getDecode(r *http.Request) (answer, error) {
 }
 
 // guesses has the layouts that IDs most likely have.
-type guesses struct{ shown.Guesses }
+type guesses struct{ answers.Guesses }
 
 func (g guesses) text() []byte { return []byte(g.Text(5)) }
 
@@ -151,7 +151,7 @@ func (s *Server) identify(r *http.Request) (answer, error) {
 	if err != nil {
 		return nil, invalid("body", err)
 	}
-	return guesses{shown.Identify(readings, time.Now())}, nil
+	return guesses{answers.Identify(readings, time.Now())}, nil
 }
 
 //go:embed openapi.json

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/answers"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // layout parses the name or the spec of a layout. An empty text means the generator's.
@@ -47,7 +47,7 @@ const longestLayout = 200
 func writable(t time.Time) bool { return t.Year() >= 1 && t.Year() <= 9999 }
 
 // decoded is an ID that was read.
-type decoded struct{ shown.Decoded }
+type decoded struct{ answers.Decoded }
 
 func (d decoded) text() []byte {
 	text := fmt.Appendf(nil, "%v %v", d.ID, d.Parts.Parts)
@@ -78,5 +78,5 @@ func (s *Server) decode(field string, id snowflake.ID, form, layout string) (d d
 	if !writable(l.Decode(id).Time) {
 		return d, wrong(field, "the time of %v, under the layout %v, is after the year 9999", id, l)
 	}
-	return decoded{shown.Decode(id, form, l)}, nil
+	return decoded{answers.Decode(id, form, l)}, nil
 }

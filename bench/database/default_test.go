@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/sqltext"
+	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
 // defaults are the columns of BenchmarkDefault, whose IDs PostgreSQL makes.

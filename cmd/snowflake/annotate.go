@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // margin bounds the time of a plausible ID: it is at least margin after the epoch, and at most
@@ -23,8 +24,8 @@ const maxDigits = 19
 // annotate copies its input to its output, with the fields after every ID, and reports whether
 // there was an ID. With --json it writes only the IDs, one object a line. Before it waits for more
 // input, it writes all that it has read, except an unfinished word at the end.
-func annotate(s *streams, l snowflake.Layout) (found bool, err error) {
-	a := annotator{streams: s, layout: l, least: math.MaxInt64}
+func annotate(s *command.Streams, l snowflake.Layout) (found bool, err error) {
+	a := annotator{Streams: s, layout: l, least: math.MaxInt64}
 	begin := l.Epoch.Time().Add(margin)
 	// A layout may last less than a day: then no ID is plausible.
 	if least, _, err := l.Range(begin, begin); err == nil {
@@ -32,7 +33,7 @@ func annotate(s *streams, l snowflake.Layout) (found bool, err error) {
 	}
 	buf := make([]byte, 256<<10)
 	for held := 0; ; {
-		n, err := s.in.Read(buf[held:])
+		n, err := s.In.Read(buf[held:])
 		text := buf[:held+n]
 		cut := bytes.LastIndexFunc(text, endsWord) + 1
 		if err == io.EOF || cut == 0 && len(text) == len(buf) {
@@ -41,12 +42,12 @@ func annotate(s *streams, l snowflake.Layout) (found bool, err error) {
 		a.take(text[:cut])
 		held = copy(buf, text[cut:])
 		if err == io.EOF {
-			return a.found, s.out.Flush()
+			return a.found, s.Out.Flush()
 		}
 		if err != nil {
 			a.copy(buf[:held]) // not annotated: the number may be unfinished
 		}
-		if flushed := s.out.Flush(); flushed != nil {
+		if flushed := s.Out.Flush(); flushed != nil {
 			return a.found, flushed
 		}
 		if err != nil {
@@ -62,7 +63,7 @@ const esc = 0x1b
 
 // annotator writes its input with annotations. Its output remembers its errors until it is flushed.
 type annotator struct {
-	*streams
+	*command.Streams
 	layout    snowflake.Layout
 	least     snowflake.ID // no plausible ID is less
 	found     bool         // there was an ID
@@ -125,7 +126,7 @@ func (a *annotator) take(b []byte) {
 		number = i
 		if b[start] != '0' && i-start <= maxDigits && value <= math.MaxInt64 && a.plausible(snowflake.ID(value)) {
 			a.copy(b[from:i])
-			a.annotate(snowflake.ID(value), decimal)
+			a.annotate(snowflake.ID(value), command.Decimal)
 			from = i
 		}
 	}
@@ -169,8 +170,8 @@ func escapeLen(b []byte) int {
 
 // copy writes text, unless --json asks for the IDs only.
 func (a *annotator) copy(text []byte) {
-	if !a.json {
-		a.out.Write(text)
+	if !a.JSON {
+		a.Out.Write(text)
 	}
 }
 
@@ -180,24 +181,24 @@ func (a *annotator) annotate(id snowflake.ID, form string, others ...texts.Readi
 	a.found = true
 	others = slices.DeleteFunc(others, func(r texts.Reading) bool { return r.IDs[0] == id }) // a typed ID is base 32, too
 	switch fields := a.layout.Decode(id).String(); {
-	case a.json:
-		a.writeDecoded(a.layout, id, form)
+	case a.JSON:
+		a.WriteDecoded(a.layout, id, form)
 		if len(others) > 0 && !a.ambiguous {
 			a.ambiguous = true
-			a.note(fmt.Sprintf("words in %s may also be in %s: %d is then %d", form, others[0].Form, id, others[0].IDs[0]))
+			a.Note("words in %s may also be in %s: %d is then %d", form, others[0].Form, id, others[0].IDs[0])
 		}
-	case form == decimal:
-		a.out.WriteString(" (" + fields + ")")
+	case form == command.Decimal:
+		a.Out.WriteString(" (" + fields + ")")
 	default:
-		fmt.Fprintf(a.out, " (%v %s form=%q", id, fields, form)
+		fmt.Fprintf(a.Out, " (%v %s form=%q", id, fields, form)
 		for _, o := range others {
-			fmt.Fprintf(a.out, ", or %v form=%q", o.IDs[0], o.Form)
+			fmt.Fprintf(a.Out, ", or %v form=%q", o.IDs[0], o.Form)
 		}
-		a.out.WriteString(")")
+		a.Out.WriteString(")")
 	}
 }
 
 // plausible reports whether id is of the layout and has a time within the margins.
 func (a *annotator) plausible(id snowflake.ID) bool {
-	return id >= a.least && a.layout.Check(id) == nil && !a.layout.Decode(id).Time.After(a.now().Add(margin))
+	return id >= a.least && a.layout.Check(id) == nil && !a.layout.Decode(id).Time.After(a.Now().Add(margin))
 }

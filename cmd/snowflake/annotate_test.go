@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -18,8 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
@@ -36,8 +36,8 @@ func annotated(t *testing.T, in io.Reader, l snowflake.Layout) string {
 	return out.String()
 }
 
-func onStreams(in io.Reader, out io.Writer) *streams {
-	return &streams{in: in, out: bufio.NewWriter(out), now: atNoon}
+func onStreams(in io.Reader, out io.Writer) *command.Streams {
+	return command.New("snowflake", in, out, io.Discard, atNoon)
 }
 
 func TestAnnotate(t *testing.T) {
@@ -233,7 +233,7 @@ func strip(t *testing.T, text []byte, l snowflake.Layout) []byte {
 			is := func(text string) bool {
 				readings, err := texts.IDs([]string{text})
 				return err == nil && slices.ContainsFunc(readings, func(r texts.Reading) bool {
-					return r.IDs[0].String() == string(other[1]) || len(other[1]) == 0 && r.Form == decimal
+					return r.IDs[0].String() == string(other[1]) || len(other[1]) == 0 && r.Form == command.Decimal
 				})
 			}
 			if is(w) || is(string(wordAtEnd.Find(stripped))) {
@@ -290,7 +290,7 @@ func TestAnnotateSaysThatAWordHasASecondReading(t *testing.T) {
 
 	var out, errs strings.Builder
 	s := onStreams(strings.NewReader(word+" "+word), &out)
-	s.json, s.err = true, &errs
+	s.JSON, s.Err = true, &errs
 	_, err := annotate(s, layouts.Twitter())
 	require.NoError(t, err)
 	assert.Equal(t, "snowflake: words in base 62 may also be in base 58: 1739636807482683233 is then 460000000000000001\n", errs.String(), "once")

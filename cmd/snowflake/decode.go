@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/input"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-func decodeCommand(s *streams) *cobra.Command {
+func decodeCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "decode ID... | FILE... | - <app.log",
 		Short: "Print the fields of IDs, or annotate the IDs in a log",
@@ -49,7 +49,7 @@ one object a line. If there was no ID, standard error says so at the end.`,
 	c.Flags().BoolVar(&key.ints, "opaque-int", false, "decode numbers of package opaque, with --key-file and --purpose")
 	_ = c.MarkFlagFilename("key-file")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		switch inputs, err := areInputs(args); {
+		switch inputs, err := command.AreInputs(args); {
 		case err != nil:
 			return err
 		case key.ints && (key.path == "" || key.purpose == ""):
@@ -65,28 +65,28 @@ one object a line. If there was no ID, standard error says so at the end.`,
 }
 
 // annotateAll annotates the inputs that args name.
-func annotateAll(s *streams, l snowflake.Layout, args []string) error {
+func annotateAll(s *command.Streams, l snowflake.Layout, args []string) error {
 	found := false
-	s.watched = s.watched && !s.shows
-	err := s.eachInput(args, func(_ string, in io.Reader) error {
+	s.Watched = s.Watched && !s.Shows
+	err := s.EachInput(args, func(_ string, in io.Reader) error {
 		text, err := input.Plain(in)
 		if err != nil {
 			return err
 		}
 		one := *s
-		one.in = text
+		one.In = text
 		has, err := annotate(&one, l)
 		found = found || has
 		return err
 	})
 	if err == nil && !found {
-		s.note("no ID of the layout was found: --layout names another layout")
+		s.Note("no ID of the layout was found: --layout names another layout")
 	}
 	return err
 }
 
 // decode checks all IDs, and then writes them and their fields.
-func decode(s *streams, l snowflake.Layout, key keyFile, args []string) error {
+func decode(s *command.Streams, l snowflake.Layout, key keyFile, args []string) error {
 	ids := make([]snowflake.ID, len(args))
 	forms := make([]string, len(args))
 	var others []string
@@ -96,7 +96,7 @@ func decode(s *streams, l snowflake.Layout, key keyFile, args []string) error {
 			return err
 		}
 		var also []texts.Reading
-		if ids[i], forms[i], also, err = likeliest(l, all, s.now()); err != nil {
+		if ids[i], forms[i], also, err = likeliest(l, all, s.Now()); err != nil {
 			return err
 		}
 		for _, o := range also {
@@ -104,17 +104,17 @@ func decode(s *streams, l snowflake.Layout, key keyFile, args []string) error {
 		}
 	}
 	for i, id := range ids {
-		s.writeDecoded(l, id, forms[i])
+		s.WriteDecoded(l, id, forms[i])
 	}
 	for _, other := range others {
-		s.note(other)
+		s.Note(other)
 	}
-	if last := slices.Max(ids); l.Decode(last).Time.After(s.now().Add(margin)) {
+	if last := slices.Max(ids); l.Decode(last).Time.After(s.Now().Add(margin)) {
 		why := "it probably has another layout: try snowflake identify"
 		if key.ints {
 			why = "the number probably has another key or purpose"
 		}
-		s.note(fmt.Sprintf("the time of %d lies in the future, so %s", last, why))
+		s.Note("the time of %d lies in the future, so %s", last, why)
 	}
 	return nil
 }
@@ -129,19 +129,4 @@ func likeliest(l snowflake.Layout, all []texts.Reading, now time.Time) (id snowf
 		past = all[:1]
 	}
 	return past[0].IDs[0], past[0].Form, past[1:], l.Check(past[0].IDs[0])
-}
-
-// decimal is the usual form of an ID.
-const decimal = "decimal"
-
-func (s *streams) writeDecoded(l snowflake.Layout, id snowflake.ID, form string) {
-	if s.json {
-		_ = s.writeJSON(shown.Decode(id, form, l)) // s.out remembers the error
-		return
-	}
-	fmt.Fprintf(s.out, "%v %v", id, l.Decode(id))
-	if form != decimal {
-		fmt.Fprintf(s.out, " form=%q", form)
-	}
-	fmt.Fprintln(s.out)
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/holding"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/jsontime"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-func followsCommand(s *streams) *cobra.Command {
+func followsCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "follows OLD NEW",
 		Short: "Say whether a table may continue with IDs of another layout",
@@ -44,16 +44,16 @@ says when NEW could begin, and with which epoch NEW could begin at once.
 			}
 		}
 		old, l := pair[0], pair[1]
-		last, err := lastID(old, *lastText, *until, s.now())
+		last, err := lastID(old, *lastText, *until, s.Now())
 		if err != nil {
 			return err
 		}
-		v, err := follows(old, l, last, s.now())
+		v, err := follows(old, l, last, s.Now())
 		if err != nil {
 			return err
 		}
-		if s.json {
-			if err := s.writeJSON(v); err != nil {
+		if s.JSON {
+			if err := s.WriteJSON(v); err != nil {
 				return err
 			}
 		} else {
@@ -61,10 +61,10 @@ says when NEW could begin, and with which epoch NEW could begin at once.
 			if v.Follows {
 				answer = "yes: every ID of NEW is greater than every ID of OLD"
 			}
-			fmt.Fprintln(s.out, answer+"\n  "+strings.Join(v.Proof, "\n  "))
+			fmt.Fprintln(s.Out, answer+"\n  "+strings.Join(v.Proof, "\n  "))
 		}
 		if !v.Follows {
-			return errSaid
+			return command.ErrSaid
 		}
 		return nil
 	}
@@ -111,7 +111,7 @@ func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.
 		t = end
 	}
 	if epoch := old.Epoch.Time(); !t.After(epoch) {
-		return 0, fmt.Errorf("the old layout has no ID before %s: its epoch is %s", holding.Moment(t), holding.Moment(epoch))
+		return 0, fmt.Errorf("the old layout has no ID before %s: its epoch is %s", texts.Moment(t), texts.Moment(epoch))
 	}
 	first, err := old.Encode(snowflake.Parts{Time: t.Add(-1)})
 	return first | 1<<tickShift(old) - 1, err
@@ -136,13 +136,13 @@ func follows(old, l snowflake.Layout, last snowflake.ID, now time.Time) (verdict
 	if err != nil {
 		v.First = stamp(overlap.First, l.Decode(overlap.First).Time)
 		at := slices.MaxFunc([]time.Time{v.First.Time.Time, begin}, time.Time.Compare)
-		say("OLD has issued %d, stamped %s.", last, holding.Moment(stamped))
-		say("NEW can issue %d, at %s, which is not greater.", v.First.ID, holding.Moment(at))
+		say("OLD has issued %d, stamped %s.", last, texts.Moment(stamped))
+		say("NEW can issue %d, at %s, which is not greater.", v.First.ID, texts.Moment(at))
 		if v.From, v.Epoch = remedies(l, last, begin, now); v.From != nil {
-			say("NEW follows if it begins at %s or later.", holding.Moment(v.From.Time))
+			say("NEW follows if it begins at %s or later.", texts.Moment(v.From.Time))
 		}
 		if v.Epoch != nil {
-			say("With its epoch at %s (%d) or earlier, NEW follows at once.", holding.Moment(v.Epoch.Time), v.Epoch.UnixMilli())
+			say("With its epoch at %s (%d) or earlier, NEW follows at once.", texts.Moment(v.Epoch.Time), v.Epoch.UnixMilli())
 		}
 		return v, nil
 	}
@@ -151,7 +151,7 @@ func follows(old, l snowflake.Layout, last snowflake.ID, now time.Time) (verdict
 		return verdict{}, err
 	}
 	v.First = stamp(first, l.Decode(first).Time)
-	say("The last ID of OLD is %d. It is stamped %s; its tick ends at %s.", last, holding.Moment(stamped), holding.Moment(begin))
+	say("The last ID of OLD is %d. It is stamped %s; its tick ends at %s.", last, texts.Moment(stamped), texts.Moment(begin))
 	say("The tick of NEW at that time begins with %d, which is greater.", first)
 	say("Each later tick of NEW begins with a greater ID.")
 	return v, nil

@@ -7,11 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/answers"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-func identifyCommand(s *streams) *cobra.Command {
+func identifyCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "identify ID... | FILE... | -",
 		Short: "Say which layout the IDs most likely have, and why",
@@ -38,16 +40,17 @@ a date for a day.
 A note says if the IDs look rounded, or like a mixture of layouts.`,
 		Args: namesInput,
 	}
-	options := inputFlags(c)
+	var options input.Options
+	options.Flags(c.Flags())
 	n := c.Flags().IntP("count", "n", 5, "how `many` layouts to show")
 	known := c.Flags().String("time", "", "the `time` of the ID, to compute the epoch")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if *n < 1 {
 			return fmt.Errorf("-n %d is not 1 or more", *n)
 		}
-		inputs, err := areInputs(args)
+		inputs, err := command.AreInputs(args)
 		if err == nil && inputs {
-			args, err = s.sample(args, *options, mostWords)
+			args, err = s.Sample(args, options, mostWords)
 		}
 		if err != nil {
 			return err
@@ -57,43 +60,43 @@ A note says if the IDs look rounded, or like a mixture of layouts.`,
 			return err
 		}
 		if passed := readings[0].Skipped; len(passed) > 0 {
-			s.note(fmt.Sprintf("skipped %d of %d texts; the first is %.40q: %s",
+			s.Note(fmt.Sprintf("skipped %d of %d texts; the first is %.40q: %s",
 				len(passed), len(args), passed[0].Text, passed[0].Why))
 		}
 		if *known != "" {
 			return writeEpochs(s, readings, *known)
 		}
-		all := shown.Identify(readings, s.now())
-		if s.json {
-			return s.writeJSON(all)
+		all := answers.Identify(readings, s.Now())
+		if s.JSON {
+			return s.WriteJSON(all)
 		}
-		s.out.WriteString(all.Text(*n))
+		s.Out.WriteString(all.Text(*n))
 		return nil
 	}
 	return c
 }
 
 // writeEpochs writes the epochs with which the ID has the known time.
-func writeEpochs(s *streams, readings []texts.Reading, known string) error {
+func writeEpochs(s *command.Streams, readings []texts.Reading, known string) error {
 	t, span, err := texts.Span(known)
 	if err != nil {
 		return err
 	}
-	var epochs []shown.Epoch
+	var epochs []answers.Epoch
 	for _, r := range readings {
 		if len(r.IDs) > 1 {
 			return errors.New("--time is the time of a single ID")
 		}
-		epochs = append(epochs, shown.Epochs(r.IDs[0], t, span)...)
+		epochs = append(epochs, answers.Epochs(r.IDs[0], t, span)...)
 	}
-	if s.json {
-		return s.writeJSON(map[string][]shown.Epoch{"epochs": epochs})
+	if s.JSON {
+		return s.WriteJSON(map[string][]answers.Epoch{"epochs": epochs})
 	}
 	for _, e := range epochs {
-		fmt.Fprintln(s.out, strings.TrimSpace(fmt.Sprintf("%-45s  %s", e.Spec, strings.Join(e.Known, ", "))))
+		fmt.Fprintln(s.Out, strings.TrimSpace(fmt.Sprintf("%-45s  %s", e.Spec, strings.Join(e.Known, ", "))))
 	}
 	if len(epochs) == 0 {
-		s.note("with each of the known divisions the epoch would be before 1970")
+		s.Note("with each of the known divisions the epoch would be before 1970")
 	}
 	return nil
 }

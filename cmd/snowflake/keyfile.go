@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/opaque"
 )
 
@@ -96,7 +97,7 @@ func (k keyFile) readInt(text string) (all []texts.Reading, err error) {
 func (k keyFile) keys() ([][]byte, error) {
 	b, err := os.ReadFile(k.path)
 	if err != nil {
-		return nil, failed(err)
+		return nil, command.Failed(err)
 	}
 	keys, err := parseKeys(b)
 	if err != nil {

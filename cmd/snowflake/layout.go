@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/answers"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-func layoutCommand(s *streams) *cobra.Command {
+func layoutCommand(s *command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "layout [NAME|SPEC]",
 		Short: "Say which bits and how many IDs a layout has, or list the layouts",
@@ -24,18 +24,7 @@ func layoutCommand(s *streams) *cobra.Command {
 it has, when its time runs out, and how --layout spells it. Without an argument
 it lists the layouts that have a name.
 
-A layout divides the bits of an ID among fields. It has a name, such as twitter,
-or is written as the widths of its fields in bits, from high to low:
-  41/10/12       time/worker/sequence
-  41/3/7/12      time/clockSeq/worker/sequence
-  41/0/5/5/12    time/clockSeq/datacenter/worker/sequence
-Such a layout counts milliseconds since 2026-01-01. Anything else is written after
-an @. The list and other commands always print it, as in 41/10/12@2026-01-01,1ms:
-  EPOCH          when the time field is 0: a date, RFC 3339, or Unix ms
-  EPOCH,TICK     and the tick: the unit of the time field, such as 10ms
-  EPOCH,TICK,worker-last    and the worker has the lowest bits
-So sonyflake is 39/16/8@2014-09-01,10ms,worker-last, and sonyflake@2020-01-01 is
-the same with another epoch.`,
+` + texts.AboutLayouts,
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: layoutNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -46,10 +35,10 @@ the same with another epoch.`,
 			if err != nil {
 				return err
 			}
-			if s.json {
-				return s.writeJSON(shown.Describe(layouts.Known{Layout: l}))
+			if s.JSON {
+				return s.WriteJSON(answers.Describe(layouts.Known{Layout: l}))
 			}
-			describe(s.out, l, s.now())
+			describe(s.Out, l, s.Now())
 			return nil
 		},
 	}
@@ -73,16 +62,16 @@ func layoutFlag(c *cobra.Command) *snowflake.Layout {
 	return &l
 }
 
-func listLayouts(s *streams) error {
-	var all []shown.Layout
+func listLayouts(s *command.Streams) error {
+	var all []answers.Layout
 	for _, k := range layouts.All() {
-		all = append(all, shown.Describe(k))
+		all = append(all, answers.Describe(k))
 	}
-	if s.json {
-		return s.writeJSON(all)
+	if s.JSON {
+		return s.WriteJSON(all)
 	}
 	for _, k := range all {
-		fmt.Fprintf(s.out, "%-19s%s\n", k.Name, k.Text)
+		fmt.Fprintf(s.Out, "%-19s%s\n", k.Name, k.Text)
 	}
 	return nil
 }
@@ -95,7 +84,7 @@ func describe(out io.Writer, l snowflake.Layout, now time.Time) {
 	bit := 63
 	row := func(name string, bits uint8) {
 		if bits > 0 {
-			fmt.Fprintf(w, "%s\t%d\t%d..%d\t%s\n", name, bits, bit-1, bit-int(bits), group(math.Ldexp(1, int(bits))))
+			fmt.Fprintf(w, "%s\t%d\t%d..%d\t%s\n", name, bits, bit-1, bit-int(bits), texts.Number(math.Ldexp(1, int(bits))))
 		}
 		bit -= int(bits)
 	}
@@ -113,7 +102,7 @@ func describe(out io.Writer, l snowflake.Layout, now time.Time) {
 	}
 	perSecond := math.Ldexp(float64(time.Second), int(l.SequenceBits)) / float64(l.Unit)
 	ofAll := math.Ldexp(perSecond, int(l.DatacenterBits+l.WorkerBits))
-	fmt.Fprintf(w, "\nIDs per second\t%s for one worker, %s for all\n", group(perSecond), group(ofAll))
+	fmt.Fprintf(w, "\nIDs per second\t%s for one worker, %s for all\n", texts.Number(perSecond), texts.Number(ofAll))
 	fmt.Fprintf(w, "--layout\t%v\n", l)
 	fmt.Fprintf(w, "epoch\t%s\n", l.Epoch.Time().Format(time.RFC3339Nano))
 	fmt.Fprintf(w, "tick\t%v\n", l.Unit)
@@ -121,17 +110,4 @@ func describe(out io.Writer, l snowflake.Layout, now time.Time) {
 	if !now.Before(l.Expires()) {
 		fmt.Fprintln(w, "\nThe layout has run out: no more IDs can be issued.")
 	}
-}
-
-// group writes a number with commas between thousands, or with four digits if it is not a whole
-// number, or is too large to be exact.
-func group(n float64) string {
-	if n != math.Trunc(n) || n > 1<<53 {
-		return strconv.FormatFloat(n, 'g', 4, 64)
-	}
-	digits := strconv.FormatFloat(n, 'f', 0, 64)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }

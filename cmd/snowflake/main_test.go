@@ -6,94 +6,24 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/transcript"
 )
 
-var update = flag.Bool("update", false, "write what the commands of testdata/*.txt print")
-
-// The files testdata/*.txt are transcripts in the format of Cram. A command comes after " $ ",
-// lines of its standard input after " > ", and what it prints, also to standard error, is indented
-// by two spaces. Then comes the exit status in brackets, if it is not 0. Other lines explain. It is
-// always noon: see atNoon.
+// It is always noon in the transcripts: see atNoon.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			b, err := os.ReadFile(file)
-			require.NoError(t, err)
-			want := strings.ReplaceAll(string(b), "\r\n", "\n")
-			got := transcript(t, want)
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-			} else {
-				require.Equal(t, want, got, "write it anew: go test ./cmd/snowflake -update")
-			}
-		})
-	}
-}
-
-// transcript runs the commands of a transcript and returns it with what they print.
-func transcript(t *testing.T, text string) string {
-	var b strings.Builder
-	lines := strings.SplitAfter(text, "\n")
-	for i, line := range lines {
-		command, is := strings.CutPrefix(line, "  $ snowflake")
-		if !is {
-			if !strings.HasPrefix(line, "  ") {
-				b.WriteString(line)
-			}
-			continue
-		}
-		b.WriteString(line)
-		var in bytes.Buffer
-		for _, line := range lines[i+1:] {
-			text, is := strings.CutPrefix(line, "  > ")
-			if !is {
-				break
-			}
-			b.WriteString(line)
-			in.WriteString(text)
-		}
-		out, errs, status := runInput(&in, words(command)...)
-		assert.False(t, status == exitUsage && out != "", "%s is refused, and prints something", command)
-		for line := range strings.Lines(out + errs) {
-			b.WriteString("  " + line)
-		}
-		if status != exitOK {
-			fmt.Fprintf(&b, "  [%d]\n", status)
-		}
-	}
-	return b.String()
-}
-
-// words splits a line at its spaces, but not within quotes.
-func words(line string) []string {
-	quoted := false
-	words := strings.FieldsFunc(line, func(r rune) bool {
-		if r == '"' {
-			quoted = !quoted
-		}
-		return !quoted && (r == ' ' || r == '\n')
-	})
-	for i := range words {
-		words[i] = strings.ReplaceAll(words[i], `"`, "")
-	}
-	return words
+	transcript.Run(t, "snowflake", func(_ *testing.T, in io.Reader, args ...string) (string, string, int) { return runInput(in, args...) })
 }
 
 // runCLI runs the tool with no standard input.
@@ -104,21 +34,15 @@ func runCLI(args ...string) (stdout, stderr string, status int) {
 func runInput(in io.Reader, args ...string) (stdout, stderr string, status int) {
 	var out, errs strings.Builder
 	status = run(args, in, &out, &errs, atNoon)
-	return out.String(), withoutLog(errs.String()), status
+	return out.String(), errs.String(), status
 }
-
-var logLine = regexp.MustCompile(`(?m)^time=.*\n`)
-
-// withoutLog returns what the tool wrote to standard error, except the log of its lease. The log
-// depends on the time: if the disk is slow, it has a warning.
-func withoutLog(errs string) string { return logLine.ReplaceAllString(errs, "") }
 
 // succeed runs the tool, which must not complain, and returns what it printed.
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()
 	out, errs, status := runCLI(args...)
 	require.Empty(t, errs)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, command.OK, status)
 	return out
 }
 
@@ -140,14 +64,14 @@ func TestFailingOutput(t *testing.T) {
 		&os.PathError{Op: "write", Path: "stdout", Err: syscall.EPIPE}: "",
 	} {
 		for _, args := range []string{"new", "decode 1", "decode -", "layout", "layout default", "range 2026-01-01 2026-01-02",
-			"help", "new -h", "follows bwmarrin default", "workers --store " + t.TempDir(), "new --store " + t.TempDir()} {
+			"help", "new -h", "follows bwmarrin default"} {
 			var errs strings.Builder
-			assert.Equal(t, exitFailure, run(strings.Fields(args), strings.NewReader("some text"), brokenWriter{err}, &errs, atNoon), args)
-			assert.Equal(t, says, withoutLog(errs.String()), args)
+			assert.Equal(t, command.Failure, run(strings.Fields(args), strings.NewReader("some text"), brokenWriter{err}, &errs, atNoon), args)
+			assert.Equal(t, says, errs.String(), args)
 		}
 	}
 	// An endless input must not keep the tool alive when its output is gone.
-	assert.Equal(t, exitFailure, run([]string{"decode", "-"}, &repeat{text: "x "}, brokenWriter{io.ErrClosedPipe}, io.Discard, atNoon))
+	assert.Equal(t, command.Failure, run([]string{"decode", "-"}, &repeat{text: "x "}, brokenWriter{io.ErrClosedPipe}, io.Discard, atNoon))
 }
 
 func TestFailingInput(t *testing.T) {
@@ -159,7 +83,7 @@ func TestFailingInput(t *testing.T) {
 	} {
 		in := io.MultiReader(strings.NewReader("1541815603606036480"), iotest.ErrReader(errors.New("bad sector")))
 		out, errs, status := runInput(in, strings.Fields(args)...)
-		assert.Equal(t, exitFailure, status, args)
+		assert.Equal(t, command.Failure, status, args)
 		assert.Regexp(t, "^snowflake: .*bad sector\n$", errs, args)
 		assert.Equal(t, want, out, args)
 	}
@@ -176,26 +100,21 @@ func TestAuditOfAnyFile(t *testing.T) {
 		assert.Contains(t, out, `"ids":3`)
 	}
 	_, errs, status := runInput(strings.NewReader("5\n"+strings.Repeat("7", 3<<20)), "audit")
-	assert.Equal(t, exitFailure, status)
+	assert.Equal(t, command.Failure, status)
 	assert.Contains(t, errs, "line 2 is longer than 64 KiB")
 }
 
-// A path that does not exist is an error, and is not taken for a store without worker IDs, or a
-// table without IDs.
+// A path that does not exist is an error, and is not taken for a table without IDs.
 func TestFilesThatDoNotExist(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	for _, args := range []string{
-		"workers --store", "whois 5 --store", "watermark --store", "audit", "audit --column id",
-		"decode 1nTlm17tp4q3VBQjrxNhpx --key-file",
+		"audit", "audit --column id", "decode 1nTlm17tp4q3VBQjrxNhpx --key-file",
 	} {
 		out, errs, status := runCLI(append(strings.Fields(args), none)...)
-		assert.Equal(t, exitFailure, status, args)
+		assert.Equal(t, command.Failure, status, args)
 		assert.Contains(t, errs, none, args)
 		assert.Empty(t, out, args)
 	}
-	_, errs, status := runCLI("workers", "--store", "file:main.go")
-	assert.Equal(t, exitFailure, status)
-	assert.Contains(t, errs, "main.go is not a directory")
 }
 
 // As audit does, identify passes over a header, however few IDs are below it.
@@ -213,7 +132,10 @@ func TestIdentifyPassesOverHeaders(t *testing.T) {
 
 // The help of each command says what its exit statuses mean.
 func TestExitStatusesAreDocumented(t *testing.T) {
-	for _, c := range rootCommand(&streams{}).Commands() {
+	for _, c := range rootCommand(&command.Streams{}).Commands() {
+		if c.Hidden {
+			continue
+		}
 		require.Contains(t, statuses, c.Name())
 		assert.Regexp(t, `\nThe exit status is\n  0  if .*\n  1  if .*\n  2  if .*$`, c.Long, c.Name())
 	}
@@ -241,29 +163,6 @@ func TestAuditReadsGzip(t *testing.T) {
 	assert.Equal(t, "id\n5\n6\n", out)
 }
 
-// On a terminal, a long input shows how far it is, and the last line is wiped out at the end.
-func TestProgress(t *testing.T) {
-	var errs strings.Builder
-	clock := noon
-	p := &progress{in: strings.NewReader(strings.Repeat("x", 4_000_000)), err: &errs, total: 4_000_000, now: func() time.Time {
-		clock = clock.Add(300 * time.Millisecond)
-		return clock
-	}}
-	for range 6 {
-		_, err := p.Read(make([]byte, 500_000))
-		require.NoError(t, err)
-	}
-	p.end()
-	assert.Equal(t, "\r\x1b[K2.5 MB of 4.0 MB, 2.1 MB/s, 1s left"+"\r\x1b[K", errs.String())
-
-	errs.Reset()
-	p = &progress{in: strings.NewReader(strings.Repeat("x", 4_000_000)), err: &errs, now: atNoon}
-	_, err := io.ReadAll(p)
-	require.NoError(t, err)
-	p.end()
-	assert.Empty(t, errs.String(), "it took less than a second")
-}
-
 func FuzzArguments(f *testing.F) {
 	f.Add("decode", "123", "--layout", "twitter")
 	f.Add("layout", "41/3/7/12@2026-01-01,1h", "--json", "--json")
@@ -273,18 +172,16 @@ func FuzzArguments(f *testing.F) {
 	f.Add("layout", "63/0/0@-9223372036854775808", "--", "--")
 	f.Add("range", "2026-01-01", "2026-01-02T03:04:05Z", "--json")
 	f.Add("audit", "--column=5", "--separator", ";")
-	f.Fuzz(func(t *testing.T, command, a, b, c string) {
-		switch command {
+	f.Fuzz(func(t *testing.T, name, a, b, c string) {
+		switch name {
 		case "new":
 			t.Skip("it may have to wait, and -n may be large")
-		case "worker", "whois", "watermark":
-			t.Skip("they open files")
 		}
-		out, errs, status := runCLI(command, a, b, c)
+		out, errs, status := runCLI(name, a, b, c)
 		switch status {
-		case exitOK, exitFailure:
+		case command.OK, command.Failure:
 			require.NotEmpty(t, out+errs)
-		case exitUsage:
+		case command.Usage:
 			require.Empty(t, out)
 			require.Regexp(t, `\Asnowflake: .`, errs)
 		}

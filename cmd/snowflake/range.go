@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-func rangeCommand(s *streams) *cobra.Command {
+func rangeCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "range FROM TO",
 		Short: "Print the range of the IDs of a span of time",
@@ -36,10 +37,10 @@ FROM and TO are RFC 3339 times, or like 2026-01-31T15:04:05,
 		if err != nil {
 			return err
 		}
-		if s.json {
-			return s.writeJSON(map[string]snowflake.ID{"lo": lo, "hi": hi})
+		if s.JSON {
+			return s.WriteJSON(map[string]snowflake.ID{"lo": lo, "hi": hi})
 		}
-		fmt.Fprintf(s.out, "%d\n%d\n", lo, hi)
+		fmt.Fprintf(s.Out, "%d\n%d\n", lo, hi)
 		return nil
 	}
 	return c

@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-5394e6b1/snowflake/internal/cli/sqltext"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
-func sqlCommand(s *streams) *cobra.Command {
+func sqlCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sql DATABASE",
 		Short: "Print functions that decode IDs in a database",
@@ -62,11 +63,11 @@ and a dump.`,
 			if err != nil {
 				return err
 			}
-			if s.json {
-				return s.writeJSON(made)
+			if s.JSON {
+				return s.WriteJSON(made)
 			}
-			s.out.WriteString(made.SQL)
-			s.note(g.About())
+			s.Out.WriteString(made.SQL)
+			s.Note(g.About())
 			return nil
 		}
 		for _, flag := range []string{"datacenter", "schema", "follow"} {
@@ -78,8 +79,8 @@ and a dump.`,
 		if err != nil {
 			return err
 		}
-		if !s.json {
-			s.out.WriteString(script)
+		if !s.JSON {
+			s.Out.WriteString(script)
 			return nil
 		}
 		functions, err := sqltext.Functions(engine, *layout)
@@ -90,7 +91,7 @@ and a dump.`,
 		for _, f := range functions {
 			bodies[f.Name] = f.Body
 		}
-		return s.writeJSON(bodies)
+		return s.WriteJSON(bodies)
 	}
 	return c
 }

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 )
 
 // If idle clients hold all connections, probes are answered at the admin address, which issues no
@@ -78,10 +80,10 @@ func TestServerOnLoopback(t *testing.T) {
 	}
 	for _, arg := range []string{"version", "--version"} {
 		var out bytes.Buffer
-		assert.Equal(t, exitOK, command(t.Context(), []string{arg}, os.Getenv, &out, &out))
+		assert.Equal(t, command.OK, called(t.Context(), []string{arg}, os.Getenv, &out, &out))
 		assert.Regexp(t, `^snowflaked \S+ go\S+ \w+/\w+\n$`, out.String())
 	}
-	assert.Equal(t, version(), p.logged("serving")["version"])
+	assert.Equal(t, command.Version(), p.logged("serving")["version"])
 	_, metrics, _ := get(t, http.DefaultClient, p.url+"/metrics")
 	assert.Regexp(t, `\ngo_build_info\{.*version="`, metrics)
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
+	"github.com/seed-5394e6b1/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -25,21 +23,21 @@ var dialects = map[string]follow.Dialect{
 // followTable adds the IDs of --query to a, and continues with new rows until ctx ends. After each
 // span it writes the metrics. Once it has read a span, it continues after errors.
 func (f *auditFlags) followTable(
-	ctx context.Context, s lease.Store, db *sql.DB, a *strangers.Audit, after *snowflake.ID, stderr io.Writer,
+	ctx context.Context, p *program, s lease.Store, db *sql.DB, a *audit.Leases, after *snowflake.ID,
 ) error {
 	scheme, _, _ := strings.Cut(f.database, ":")
 	fence, err := follow.NewFence(dialects[scheme], f.follow)
 	if err != nil {
 		return refused("--follow: %w", err)
 	}
-	r := follow.NewReader(s, db, fence, *after, &follow.Options{Every: f.every, Logger: slog.New(slog.NewTextHandler(stderr, nil))})
+	r := follow.NewReader(s, db, fence, *after, &follow.Options{Every: f.every, Logger: slog.New(slog.NewTextHandler(p.Err, nil))})
 	begun, said := false, 0
 	for upTo := *after; ; {
 		span, err := r.Next(ctx)
 		if err == nil {
 			// span.UpTo is below upTo if the fence was set back, or if --from is above the fence.
 			upTo = max(upTo, span.UpTo)
-			said, err = f.judge(ctx, db, a, after, upTo, said, stderr)
+			said, err = f.judge(ctx, p, db, a, after, upTo, said)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -48,7 +46,7 @@ func (f *auditFlags) followTable(
 		case err != nil && !begun:
 			return err
 		case err != nil:
-			fmt.Fprintf(stderr, "snowflaked audit: %v; trying again\n", err)
+			p.Note("%v; trying again", err)
 		default:
 			begun = true
 		}
@@ -58,9 +56,9 @@ func (f *auditFlags) followTable(
 // judge reads the rows of a span, judges their IDs, and returns how many IDs were issued without a
 // lease. If there are more than said, it says so.
 func (f *auditFlags) judge(
-	ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID, upTo snowflake.ID, said int, stderr io.Writer,
+	ctx context.Context, p *program, db *sql.DB, a *audit.Leases, after *snowflake.ID, upTo snowflake.ID, said int,
 ) (int, error) {
-	if err := f.readTable(ctx, db, a, after, upTo, stderr); err != nil {
+	if err := f.readTable(ctx, p, db, a, after, upTo); err != nil {
 		return said, err
 	}
 	*after = upTo
@@ -69,7 +67,7 @@ func (f *auditFlags) judge(
 		return said, err
 	}
 	if r.Wrong() > said {
-		fmt.Fprintf(stderr, "snowflaked audit: %d IDs were issued without a lease, up to %v\n", r.Wrong(), *after)
+		p.Note("%d IDs were issued without a lease, up to %v", r.Wrong(), *after)
 	}
 	return r.Wrong(), f.writeMetrics(r)
 }

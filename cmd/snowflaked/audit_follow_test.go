@@ -20,7 +20,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/follow"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
+	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -38,7 +39,7 @@ func followed(t *testing.T, args ...string) *following {
 	f := &following{metrics: filepath.Join(t.TempDir(), "audit.prom"), status: make(chan int, 1), stop: stop}
 	args = append([]string{"audit", "--json", "--query", "SELECT id FROM orders", "--batch", "7", "--follow",
 		"fence", "--every", "200ms", "--metrics-file", f.metrics}, args...)
-	go func() { f.status <- command(ctx, args, func(string) string { return "" }, &f.out, &f.errs) }()
+	go func() { f.status <- called(ctx, args, func(string) string { return "" }, &f.out, &f.errs) }()
 	return f
 }
 
@@ -55,7 +56,7 @@ func (f *following) await(t *testing.T, ids, held, strangers int) {
 }
 
 // end ends the audit as Ctrl-C does.
-func (f *following) end(t *testing.T, status int) (r auditReport) {
+func (f *following) end(t *testing.T, status int) (r audit.Report) {
 	t.Helper()
 	f.stop()
 	require.Equal(t, status, <-f.status, &f.errs)
@@ -85,7 +86,7 @@ func TestAuditFollowsATable(t *testing.T) {
 	require.NoError(t, err)
 
 	f := followed(t, "--store", store, "--database", database)
-	require.Equal(t, exitFailure, <-f.status, "there is no fence yet")
+	require.Equal(t, command.Failure, <-f.status, "there is no fence yet")
 	assert.Contains(t, f.errs.String(), "continue with --from 0\n")
 	require.NoError(t, fence.Create(t.Context(), db))
 	require.NoError(t, fence.Trigger(t.Context(), db, "orders", "id"))
@@ -126,24 +127,24 @@ func TestAuditFollowsATable(t *testing.T) {
 	write(t, db, rogue, 3)
 	first()
 	f.await(t, 213, 210, 3)
-	r := f.end(t, exitFailure)
-	assert.Equal(t, 210, r.Held)
-	assert.Equal(t, 3, strangers.Count(r.Strangers))
-	assert.Equal(t, 900, r.Strangers[0].Worker)
+	r := f.end(t, command.Failure)
+	assert.Equal(t, 210, r.Leases.Held)
+	assert.Equal(t, 3, audit.Count(r.Leases.Strangers))
+	assert.Equal(t, 900, r.Leases.Strangers[0].Worker)
 	assert.Contains(t, f.errs.String(), "3 IDs were issued without a lease, up to ")
 
 	// A new audit continues where the last one ended, or from a row that is above the fence.
 	first()
 	f = followed(t, "--store", store, "--database", database, "--from", r.UpTo.String())
 	f.await(t, 30, 30, 0)
-	f.end(t, exitOK)
+	f.end(t, command.OK)
 	first()
 	var newest string
 	require.NoError(t, db.QueryRow("SELECT MAX(id) FROM orders").Scan(&newest))
 	f = followed(t, "--store", store, "--database", database, "--from", newest)
 	first()
 	f.await(t, 30, 30, 0)
-	f.end(t, exitOK)
+	f.end(t, command.OK)
 }
 
 // On each kind of database the audit reads the rows that are there, and continues with new ones.
@@ -180,7 +181,7 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 			return err
 		}))
 		f.await(t, 11, 11, 0)
-		f.end(t, exitOK)
+		f.end(t, command.OK)
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
+	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -109,17 +110,17 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 
 	query := []string{"audit", "--store", store, "--database", database, "--query",
 		"SELECT id FROM orders -- all;", "--batch", "7", "--json"}
-	ask := func(status int, args ...string) (r auditReport) {
+	ask := func(status int, args ...string) (r audit.Report) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		require.Equal(t, status, command(t.Context(), append(query[:len(query):len(query)], args...),
+		require.Equal(t, status, called(t.Context(), append(query[:len(query):len(query)], args...),
 			func(string) string { return "" }, &out, &errs), &errs)
 		require.NoError(t, json.Unmarshal(out.Bytes(), &r), &out)
 		return r
 	}
-	r := ask(exitOK)
-	assert.Equal(t, honest, r.Held)
-	assert.Empty(t, append(append(append(r.Strangers, r.NotReported...), r.Forgotten...), r.Earlier...))
+	r := ask(command.OK)
+	assert.Equal(t, honest, r.Leases.Held)
+	assert.Empty(t, append(append(append(r.Leases.Strangers, r.Leases.NotReported...), r.Leases.Forgotten...), r.Leases.Earlier...))
 	upTo := r.UpTo
 
 	// A batch reads the index from its first row on, and not all rows before or after it.
@@ -162,24 +163,24 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	first()
 	honest += 100
 	for _, from := range []string{"", fmt.Sprint(upTo)} {
-		r = ask(exitFailure, "--from", from)
-		require.Len(t, r.Strangers, 2)
-		assert.Equal(t, worker, r.Strangers[0].Worker)
-		assert.Equal(t, 3, r.Strangers[0].IDs)
-		require.NotNil(t, r.Strangers[0].Before)
-		assert.Equal(t, "two", r.Strangers[0].Before.Owner)
-		require.NotNil(t, r.Strangers[0].After)
-		assert.Equal(t, "three", r.Strangers[0].After.Owner)
-		assert.Equal(t, 900, r.Strangers[1].Worker)
-		assert.Nil(t, r.Strangers[1].Before)
+		r = ask(command.Failure, "--from", from)
+		require.Len(t, r.Leases.Strangers, 2)
+		assert.Equal(t, worker, r.Leases.Strangers[0].Worker)
+		assert.Equal(t, 3, r.Leases.Strangers[0].IDs)
+		require.NotNil(t, r.Leases.Strangers[0].Before)
+		assert.Equal(t, "two", r.Leases.Strangers[0].Before.Owner)
+		require.NotNil(t, r.Leases.Strangers[0].After)
+		assert.Equal(t, "three", r.Leases.Strangers[0].After.Owner)
+		assert.Equal(t, 900, r.Leases.Strangers[1].Worker)
+		assert.Nil(t, r.Leases.Strangers[1].Before)
 	}
-	assert.Equal(t, 100, r.Held)
-	assert.Equal(t, 3, ask(exitFailure, "--worker", "900").KeptOut[0].IDs)
-	assert.Equal(t, 100, ask(exitFailure, "--worker", fmt.Sprint(worker)).Leased[0].IDs)
-	assert.Equal(t, honest+6, ask(exitOK, "--since", "2094-01-01").Passed+honest+6)
+	assert.Equal(t, 100, r.Leases.Held)
+	assert.Equal(t, 3, ask(command.Failure, "--worker", "900").Leases.KeptOut[0].IDs)
+	assert.Equal(t, 100, ask(command.Failure, "--worker", fmt.Sprint(worker)).Leases.Leased[0].IDs)
+	assert.Equal(t, honest+6, ask(command.OK, "--since", "2094-01-01").Leases.Passed+honest+6)
 
 	prom := filepath.Join(t.TempDir(), "snowflake.prom")
-	ask(exitFailure, "--metrics-file", prom)
+	ask(command.Failure, "--metrics-file", prom)
 	metrics, err := os.ReadFile(prom)
 	require.NoError(t, err)
 	assert.Contains(t, string(metrics), "\nsnowflake_audit_strangers 6\n")
@@ -199,12 +200,11 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	file := filepath.Join(t.TempDir(), "ids")
 	require.NoError(t, os.WriteFile(file, []byte("id\n"+text.String()), 0o600))
 	var out, errs bytes.Buffer
-	require.Equal(t, exitFailure, command(t.Context(), []string{"audit", "--store", store, file},
+	require.Equal(t, command.Failure, called(t.Context(), []string{"audit", "--store", store, file},
 		func(string) string { return "" }, &out, &errs))
 	assert.Contains(t, out.String(), fmt.Sprintf("%d of %d IDs were issued by a holder of their worker ID", honest, honest+6))
 	assert.Contains(t, out.String(), "WRONG: IDs that no process with a lease can have issued: 6\n")
 	assert.Contains(t, out.String(), "    before them two (")
-	assert.Contains(t, errs.String(), "6 IDs were issued without a lease")
 
 	// After a loss of all entries, the audit counts IDs as forgotten, and none as a stranger's.
 	wipe()
@@ -213,9 +213,9 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 		return err != nil && len(holders) == 2
 	})
 	first()
-	r = ask(exitOK)
-	assert.Equal(t, honest+50, r.Held, "the record of three has the holding of two")
-	assert.Equal(t, 6, strangers.Count(r.Forgotten))
+	r = ask(command.OK)
+	assert.Equal(t, honest+50, r.Leases.Held, "the record of three has the holding of two")
+	assert.Equal(t, 6, audit.Count(r.Leases.Forgotten))
 }
 
 func insert(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
@@ -232,8 +232,8 @@ func insert(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
 func requireFails(t *testing.T, says string, args ...string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	require.Equal(t, exitFailure, command(t.Context(), append([]string{"audit"}, args...), func(string) string { return "" }, &out, &errs))
-	require.Contains(t, errs.String(), says)
+	require.Equal(t, command.Failure, called(t.Context(), append([]string{"audit"}, args...), func(string) string { return "" }, &out, &errs))
+	require.Contains(t, out.String()+errs.String(), says)
 }
 
 // In SQLite, texts in a column without a type are greater than all numbers: the first rows would be
@@ -259,7 +259,7 @@ func TestAuditFindsIDsOfAnotherLayout(t *testing.T) {
 	require.NoError(t, lease.Init(t.Context(), lease.File(dir), snowflake.JSSafeLayout()))
 	file := filepath.Join(dir, "ids")
 	require.NoError(t, os.WriteFile(file, []byte("117919502066282496\n"), 0o600))
-	requireFails(t, "1 IDs were issued without a lease", "--store", "file:"+dir, file)
+	requireFails(t, "IDs that are not of the layout of the leases: 1", "--store", "file:"+dir, file)
 }
 
 func TestAuditRefuses(t *testing.T) {
@@ -281,16 +281,16 @@ func TestAuditRefuses(t *testing.T) {
 		"--query x --database sqlite:x --follow f-g":         "--follow:",
 	} {
 		var out, errs bytes.Buffer
-		assert.Equal(t, exitUsage, command(t.Context(),
+		assert.Equal(t, command.Usage, called(t.Context(),
 			append([]string{"audit", "--store", store}, strings.Fields(args)...), func(string) string { return "" }, &out, &errs), args)
 		assert.Contains(t, errs.String(), says)
 	}
 	for args, says := range map[string]string{file: "there is nothing to audit", file + "x": "no such file",
 		"--query x --database sqlite:" + file: "continue with --from"} {
 		var out, errs bytes.Buffer
-		assert.Equal(t, exitFailure,
-			command(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...),
+		assert.Equal(t, command.Failure,
+			called(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...),
 				func(string) string { return "" }, &out, &errs), args)
-		assert.Contains(t, errs.String(), says)
+		assert.Contains(t, out.String()+errs.String(), says)
 	}
 }

@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/kubetest"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
@@ -41,11 +43,14 @@ func deployed(t *testing.T, name string) []byte {
 func settings(t *testing.T, env map[string]string) *config {
 	t.Helper()
 	read := map[string]bool{}
-	c, err := configure(nil, func(name string) string {
+	p := &program{command.New("snowflaked", nil, io.Discard, io.Discard, time.Now), func(name string) string {
 		read[name] = true
 		return env[name]
-	}, io.Discard)
-	require.NoError(t, err)
+	}}
+	c, cmd := new(config), new(cobra.Command)
+	p.define(c, cmd)
+	require.NoError(t, p.setFromEnvironment(cmd.Flags()))
+	require.NoError(t, c.check())
 	for name := range env {
 		assert.True(t, read[name] || name == "GOMEMLIMIT", "the program does not read %s", name)
 	}

@@ -4,103 +4,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"
 )
-
-// variable returns the environment variable of a flag.
-func variable(name string) string {
-	return "SNOWFLAKED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-}
-
-// parse sets the flags of a command from its arguments or else from the environment. With --help it
-// writes the help.
-func parse(fs *pflag.FlagSet, about string, args []string, getenv func(string) string, stdout io.Writer) error {
-	fs.Usage = func() { help(fs, about, stdout) }
-	var err error
-	fs.VisitAll(func(f *pflag.Flag) {
-		if v := getenv(variable(f.Name)); v != "" && err == nil {
-			if e := f.Value.Set(v); e != nil {
-				err = fmt.Errorf("--%s: the environment variable %s=%q: %w%s", f.Name, variable(f.Name), v, e, wanted(f))
-			}
-		}
-	})
-	if e := fs.Parse(args); e != nil {
-		err = e
-	}
-	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		err = fmt.Errorf("--%s %q: %w%s", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap(), wanted(bad.GetFlag()))
-	}
-	if bad := (*pflag.NotExistError)(nil); errors.As(err, &bad) && len(bad.GetSpecifiedShortnames()) > 1 {
-		err = fmt.Errorf("there is no flag -%s: flags have two hyphens, as in --store", bad.GetSpecifiedShortnames())
-	}
-	if err == nil || errors.Is(err, pflag.ErrHelp) {
-		return err
-	}
-	return refused("%w; --help explains the flags", err)
-}
-
-// wanted returns how to write the value of a flag, if it is a duration.
-func wanted(f *pflag.Flag) string {
-	if f.Value.Type() == "duration" {
-		return ": want a time such as 10s"
-	}
-	return ""
-}
-
-// help writes all flags with their environment variables and defaults.
-func help(fs *pflag.FlagSet, about string, w io.Writer) {
-	fmt.Fprintf(w, "%s\nFlags, each with its environment variable:\n", about)
-	fs.VisitAll(func(f *pflag.Flag) {
-		value, text := pflag.UnquoteUsage(f)
-		fmt.Fprintf(w, "\n  --%s %s  (%s)\n", f.Name, value, variable(f.Name))
-		fmt.Fprintf(w, "      %s\n", strings.ReplaceAll(text, "\n", "\n      "))
-		if f.DefValue != "" {
-			fmt.Fprintf(w, "      default: %s\n", f.DefValue)
-		}
-	})
-}
-
-// stateDir returns the default directory of the worker IDs, in the user's state directory.
-func stateDir(getenv func(string) string) string {
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // the standard ignores relative ones
-		return filepath.Join(dir, "snowflake")
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(home, ".local", "state", "snowflake")
-}
-
-// storeFlag defines --store.
-func storeFlag(fs *pflag.FlagSet, getenv func(string) string) *string {
-	def := ""
-	if dir := stateDir(getenv); dir != "" {
-		def = "file:" + dir
-	}
-	return fs.String("store", def, "`URL` of the store of worker IDs: file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE,\n"+
-		"mysql://HOST/DATABASE, redis://HOST, etcd://HOST, zk://HOST, nats://HOST, kubernetes:NAMESPACE,\n"+
-		"s3://BUCKET/PREFIX or dynamodb://TABLE/STORE. A path that begins with / is a directory.\n"+
-		"Give a URL with a password in the environment: users of the host can see the flags.")
-}
-
-func layoutFlag(fs *pflag.FlagSet) *string {
-	return fs.String("layout", "default", "`NAME|SPEC` of the layout: a name such as twitter, or widths such as 41/10/12, with\n"+
-		"@EPOCH,TICK,worker-last if need be. \"snowflake help layout\" explains them")
-}
 
 // config holds the settings of the server.
 type config struct {
@@ -121,33 +36,37 @@ type config struct {
 	layout, policy       string
 }
 
-const about = `snowflaked issues IDs to other processes, over HTTP and gRPC.
-
-usage:
-  snowflaked [flags]
-  snowflaked init [--store URL] [--layout NAME|SPEC]
-  snowflaked workers [--store URL] [--json] [--retire N]
-  snowflaked whois [--store URL] [--json] ID...
-  snowflaked audit [--store URL] [--json] [--database URL --query SQL | FILE...]
-  snowflaked watermark [--store URL] [--json]
-  snowflaked sql [--store URL] --generate --worker N [--json]
-  snowflaked health [--ready]
-  snowflaked version
-`
-
 const defaultListen = "127.0.0.1:8080"
 
-// configure reads the flags of the server, and returns an error if they cannot work.
-func configure(args []string, getenv func(string) string, stdout io.Writer) (*config, error) {
+func (p *program) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Issue IDs over HTTP and gRPC; the command if there is none",
+		Long: `Leases a worker ID from the store, and issues IDs over HTTP and gRPC until it gets
+SIGTERM or an interrupt. While it waits for the worker ID, /readyz says what for.`,
+		Args: noArgs,
+	}
 	c := new(config)
-	fs := newFlags()
+	p.define(c, cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := c.check(); err != nil {
+			return err
+		}
+		return p.serve(cmd.Context(), c)
+	}
+	return cmd
+}
+
+// define defines the flags of the server.
+func (p *program) define(c *config, cmd *cobra.Command) {
+	fs := cmd.Flags()
 	fs.StringVar(&c.listen, "listen", defaultListen, "`ADDRESS` to listen at, such as :8080 for all interfaces")
 	fs.StringVar(&c.hosts, "hosts", "", "`NAMES`, separated by commas, under which a proxy may reach a server that listens on loopback,\n"+
 		"besides localhost")
 	fs.StringVar(&c.admin, "admin", "",
 		"`ADDRESS` that serves only /healthz, /readyz, /metrics and gRPC's health, without token and TLS,\n"+
 			"such as :8081: probes are answered there even when clients use all connections of --listen. Empty: none")
-	store := storeFlag(fs, getenv)
+	p.storeFlag(&c.store, cmd)
 	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\n"+
 		"Empty: the host's name")
 	fs.StringVar(&c.server.Fleet, "fleet", "",
@@ -172,8 +91,8 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.StringVar(&c.vmClock, "vmclock", "",
 		"`DEVICE` that reports clones of the machine; if it cannot be used, the server does not start.\n"+
 			"Empty: /dev/vmclock0, if it can be used. Linux only")
-	layout := layoutFlag(fs)
-	fs.StringVar(&c.policy, "policy", "wait:10ms", "what happens when the clock goes back: `wait:TIME|fail|clockseq|rewind:TICKS`")
+	layoutFlag(&c.layout, cmd)
+	fs.StringVar(&c.policy, "policy", "wait:10ms", "the `POLICY` for a clock that goes back: wait:TIME, fail, clockseq or rewind:TICKS")
 	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
 	fs.IntVar(&c.generator.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
 	fs.BoolVar(&c.generator.RandomStart, "random-start", false, "start each tick's sequence at a random value")
@@ -200,15 +119,6 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.DurationVar(&c.grace, "grace", 15*time.Second, "how long requests may take to finish after --drain")
 	fs.StringVar(&c.logFormat, "log-format", "text", "`text|json` of the log on standard error")
 	fs.BoolVar(&c.accessLog, "access-log", false, "log each request, in some 150 bytes")
-	if err := parse(fs, about, args, getenv, stdout); err != nil {
-		return nil, err
-	}
-	c.store, c.layout = *store, *layout
-	if fs.NArg() > 0 {
-		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, audit, watermark, sql, health "+
-			"or version; --help explains them", fs.Arg(0))
-	}
-	return c, c.check()
 }
 
 // check returns an error that names the flag, if a value cannot work.
@@ -238,9 +148,6 @@ func (c *config) check() error {
 	}
 	if c.clientCA != "" && c.cert == "" {
 		return refused("--tls-client-ca needs --tls-cert and --tls-key")
-	}
-	if c.store == "" {
-		return refused("--store: there is no home directory, so name a store")
 	}
 	return c.try()
 }

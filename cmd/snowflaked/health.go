@@ -9,36 +9,38 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 )
-
-const aboutHealth = `snowflaked health asks the server of this host or container whether it is alive, for use as a container's
-health check. The exit status is 0 if it answers 200 and 1 if not. With the environment of the server, it needs
-no flags.
-
-usage:
-  snowflaked health [--listen ADDRESS] [--admin ADDRESS] [--ready]
-`
 
 // healthTime bounds the request.
 const healthTime = 3 * time.Second
 
-// health asks a server that listens at --admin or, if there is no such address, at --listen.
-func health(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
-	fs := newFlags()
+func (p *program) healthCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "health",
+		Short: "Ask the server whether it is alive: a container's health check",
+		Long: `Asks the server of this host or container whether it is alive: at --admin or, if
+there is no such address, at --listen. With the environment of the server, it
+needs no flags.`,
+		Args: noArgs,
+	}
+	fs := c.Flags()
 	listen := fs.String("listen", defaultListen, "`ADDRESS` of the server, as the server has it")
 	admin := fs.String("admin", "", "`ADDRESS` of its probes, as the server has it. Empty: ask at --listen")
 	cert := fs.String("tls-cert", "", "`FILE` of the server's certificate: if it is set, the server at --listen is asked with TLS")
 	ready := fs.Bool("ready", false, "ask whether the server can issue an ID now (/readyz), not whether it is alive (/healthz).\n"+
 		"Do not restart a server that is alive and not ready: it recovers when its store does")
-	if err := parse(fs, aboutHealth, args, getenv, stdout); err != nil {
-		return err
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return health(c.Context(), p.Out, *listen, *admin, *cert, *ready)
 	}
-	if fs.NArg() > 0 {
-		return refused("health takes no arguments besides flags, got %q", fs.Args())
-	}
-	scheme, name, addr := "http", "admin", *admin
+	return c
+}
+
+func health(ctx context.Context, out io.Writer, listen, admin, cert string, ready bool) error {
+	scheme, name, addr := "http", "admin", admin
 	if addr == "" {
-		if name, addr = "listen", *listen; *cert != "" {
+		if name, addr = "listen", listen; cert != "" {
 			scheme = "https"
 		}
 	}
@@ -47,7 +49,7 @@ func health(ctx context.Context, args []string, getenv func(string) string, stdo
 		return err
 	}
 	url := scheme + "://" + addr + "/healthz"
-	if *ready {
+	if ready {
 		url = scheme + "://" + addr + "/readyz"
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
@@ -69,7 +71,7 @@ func health(ctx context.Context, args []string, getenv func(string) string, stdo
 		err = fmt.Errorf("%s: %s: %s", url, resp.Status, strings.TrimSpace(string(text)))
 	}
 	if err == nil {
-		fmt.Fprintf(stdout, "%s", text)
+		_, err = out.Write(text)
 	}
 	return err
 }

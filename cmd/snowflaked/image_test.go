@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert/yaml"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
@@ -214,7 +215,7 @@ func TestHealth(t *testing.T) {
 	_, port, _ := strings.Cut(addr, ":")
 	ask := func(env map[string]string, args ...string) (int, string) {
 		var out bytes.Buffer
-		code := command(t.Context(), append([]string{"health"}, args...), func(name string) string { return env[name] }, &out, &out)
+		code := called(t.Context(), append([]string{"health"}, args...), func(name string) string { return env[name] }, &out, &out)
 		return code, out.String()
 	}
 	for _, args := range [][]string{
@@ -222,15 +223,15 @@ func TestHealth(t *testing.T) {
 		{"--admin", admin}, {"--admin", admin, "--ready"},
 	} {
 		code, out := ask(nil, args...)
-		assert.Equal(t, exitOK, code, "%q: %d, %s", args, code, out)
+		assert.Equal(t, command.OK, code, "%q: %d, %s", args, code, out)
 	}
 	code, out := ask(map[string]string{"SNOWFLAKED_ADMIN": admin, "SNOWFLAKED_LISTEN": "127.0.0.1:1"})
-	assert.Equal(t, exitOK, code, out)
+	assert.Equal(t, command.OK, code, out)
 	code, out = ask(nil, "--listen", addr, "--tls-cert", "cert.pem")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, command.Failure, code)
 	assert.Contains(t, out, "https")
 	for _, args := range [][]string{{"--listen", "127.0.0.1:0"}, {"--listen", "8080"}, {"--admin", "localhost:"}, {"now"}} {
 		code, out := ask(nil, args...)
-		assert.Equal(t, exitUsage, code, "%q: %d, %s", args, code, out)
+		assert.Equal(t, command.Usage, code, "%q: %d, %s", args, code, out)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -19,13 +20,13 @@ func TestInitMakesTheStoreOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "leases.db")
 	run := func(want int, args ...string) (said, log string) {
 		var out, errs bytes.Buffer
-		assert.Equal(t, want, command(t.Context(), append([]string{"init"}, args...),
+		assert.Equal(t, want, called(t.Context(), append([]string{"init"}, args...),
 			func(string) string { return "" }, &out, &errs), &errs)
 		return out.String(), errs.String()
 	}
-	said, _ := run(exitOK, "--store", "sqlite:"+file, "--layout", "43/8/12")
+	said, _ := run(command.OK, "--store", "sqlite:"+file, "--layout", "43/8/12")
 	assert.Contains(t, said, "the store was initialized")
-	said, _ = run(exitOK, "--store", "sqlite:"+file, "--layout", "43/8/12")
+	said, _ = run(command.OK, "--store", "sqlite:"+file, "--layout", "43/8/12")
 	assert.Contains(t, said, "nothing was changed")
 
 	store, closeStore, err := openURL(t.Context(), "sqlite:"+file)
@@ -38,8 +39,8 @@ func TestInitMakesTheStoreOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 
-	_, log := run(exitUsage, "--store", "sqlite:"+file, "--layout", "43")
+	_, log := run(command.Usage, "--store", "sqlite:"+file, "--layout", "43")
 	assert.Contains(t, log, "--layout")
-	_, log = run(exitUsage, "--store", "sqlite:"+file, "again")
+	_, log = run(command.Usage, "--store", "sqlite:"+file, "again")
 	assert.Contains(t, log, "init takes no arguments")
 }

@@ -1,18 +1,21 @@
-// Command snowflaked issues IDs to other processes, over HTTP and gRPC: see package server.
+// Command snowflaked issues IDs to other processes, over HTTP and gRPC (see package server), and does
+// all that needs the store of the leases.
 //
 //	snowflaked                                     serve alone, on 127.0.0.1:8080
 //	snowflaked --store redis://db --listen :8080   serve as one of several that share a store
 //	snowflaked init --store redis://db             make a new store, once
+//	snowflaked new --store file:DIR                IDs in a terminal, under a lease
 //	snowflaked workers --store redis://db          who holds which worker ID?
 //	snowflaked whois --store redis://db ID...      who issued an ID?
-//	snowflaked audit --store redis://db FILE...    which IDs were issued without a lease?
 //	snowflaked watermark --store redis://db        an ID below every ID issued from now on
+//	snowflaked audit --store redis://db FILE...    which IDs were issued without a lease?
 //	snowflaked sql --generate --worker N           a column's default that issues IDs
 //	snowflaked health                              a container's health check
 //	snowflaked version                             which version is this?
 //
 // Without --store, the worker IDs are in a directory of the user. Each flag can also be set by an
-// environment variable: --listen by SNOWFLAKED_LISTEN. "snowflaked --help" lists them.
+// environment variable: --listen by SNOWFLAKED_LISTEN. "snowflaked help COMMAND" lists a command's
+// flags; without a command, snowflaked serves. "snowflaked help urls" explains the URLs of stores.
 //
 // On SIGTERM or an interrupt, /readyz answers that the server is not ready, and the server
 // continues to serve for --drain, until load balancers have noticed. Then it accepts no more
@@ -27,74 +30,145 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
+	"strings"
 	"syscall"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-// version returns the version of the program's module, as the metric go_build_info does.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(unknown)"
-	}
-	return info.Main.Version
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// The exit statuses.
-const (
-	exitOK      = 0
-	exitFailure = 1 // also the status of whois if it finds no issuer
-	exitUsage   = 2 // a flag or an argument was refused
-)
-
-// usageError is an error of the flags.
+// usageError is an error of the arguments.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 func refused(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(command(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+// run runs a command and returns the exit status.
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := &program{command.New("snowflaked", stdin, stdout, stderr, time.Now), getenv}
+	root := p.rootCommand()
+	// Without a command, it serves.
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") && args[0] != "-h" && args[0] != "--help" && args[0] != "--version" {
+		args = append([]string{"serve"}, args...)
+	}
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if errors.As(err, new(loggedError)) {
+		err = command.ErrSaid
+	}
+	return p.Exit(err)
 }
 
-// commands are the commands of the program, except serving.
-var commands = map[string]func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error{
-	"init": initialize, "workers": workers, "whois": whois, "audit": auditIDs, "watermark": watermark, "sql": generateSQL,
-	"health": health, "help": showHelp, "version": showVersion, "--version": showVersion,
+// program is what the commands have in common.
+type program struct {
+	*command.Streams
+	getenv func(string) string
 }
 
-func showHelp(ctx context.Context, _ []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	return serve(ctx, []string{"--help"}, getenv, stdout, stderr)
+func init() { cobra.EnableCommandSorting = false }
+
+func (p *program) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "snowflaked",
+		Short: "issue IDs to other processes",
+		Long: `Issues IDs to other processes, over HTTP and gRPC, and does all that needs the store
+of the leases. Without a command it serves: "snowflaked help serve" lists the flags.
+IDs are read (decode, identify, range, ...) by the other program, snowflake.
+
+Each flag is also an environment variable: --tls-cert is SNOWFLAKED_TLS_CERT.`,
+		Version:       command.Built(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.FlagError(root.Name(), c.Name(), err) })
+	root.AddCommand(p.serveCommand(), p.initCommand(), p.newCommand(), p.workersCommand(), p.whoisCommand(), p.watermarkCommand(),
+		p.auditCommand(), p.sqlCommand(), p.healthCommand(), p.versionCommand())
+	for _, c := range root.Commands() {
+		c.Flags().SortFlags = false
+		c.Long += command.Statuses(statuses[c.Name()])
+		c.PreRunE = func(c *cobra.Command, _ []string) error { return p.setFromEnvironment(c.Flags()) }
+		do := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error {
+			err := do(c, args)
+			if errors.As(err, new(usageError)) {
+				return err
+			}
+			return command.Failed(err)
+		}
+	}
+	root.AddCommand(
+		&cobra.Command{Use: "urls", Short: "How a URL names a store", Long: strings.TrimSpace(stores.About)},
+		&cobra.Command{Use: "layouts", Short: "How --layout names a layout", Long: texts.AboutLayouts + "\n\n\"snowflake layout\" lists the names."})
+	for _, name := range []string{"decode", "identify", "range", "layout", "follows"} {
+		root.AddCommand(&cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
+			return command.Elsewhere(name, "snowflake")
+		}})
+	}
+	return root
 }
 
-func showVersion(_ context.Context, _ []string, _ func(string) string, stdout, _ io.Writer) error {
-	_, err := fmt.Fprintln(stdout, "snowflaked", version(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
+// statuses say when the exit status of a command is 0, 1 and 2. An empty text stands for the usual
+// one.
+var statuses = map[string][3]string{
+	"serve":     {"a signal has ended the server", "it could not start, or go on", "a flag is wrong"},
+	"init":      {"the store is ready, also if it was before", "the store cannot be reached, or has another layout"},
+	"new":       {"all IDs were printed", "some were not, for example because of a signal or the store"},
+	"workers":   {"", "the store or a record cannot be read, or the worker ID is not retired"},
+	"whois":     {"each ID has an issuer", "one has none or it was forgotten, or the store cannot be read"},
+	"watermark": {"no holder keeps the watermark back", "a holder does, or the store cannot be read"},
+	"audit":     {"nothing is wrong", "something is, or there is nothing to audit, or the audit was not completed"},
+	"sql":       {"", "a process holds or held the worker ID, or the store cannot be read", "an argument is wrong, or SQL cannot count the layout's ticks"},
+	"health":    {"the server answers 200", "it does not"},
+}
+
+func (p *program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long:  "Prints the version, as --version does.",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.Out, "snowflaked", command.Built())
+			return err
+		},
+	}
+}
+
+// variable returns the environment variable of a flag.
+func variable(name string) string {
+	return "SNOWFLAKED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// setFromEnvironment sets the flags that the arguments have not set.
+func (p *program) setFromEnvironment(fs *pflag.FlagSet) (err error) {
+	fs.VisitAll(func(f *pflag.Flag) {
+		v := p.getenv(variable(f.Name))
+		if v == "" || f.Changed || f.Name == "help" || err != nil {
+			return
+		}
+		if e := fs.Set(f.Name, v); e != nil {
+			err = command.FlagError("snowflaked", "", fmt.Errorf("--%s: the environment variable %s=%q: %w", f.Name, variable(f.Name), v,
+				errors.Unwrap(e)))
+		}
+	})
 	return err
 }
 
-// command runs a command and returns the exit status.
-func command(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	run, name := serve, ""
-	if len(args) > 0 {
-		if asked, ok := commands[args[0]]; ok {
-			run, name, args = asked, " "+args[0], args[1:]
-		}
-	}
-	err := run(ctx, args, getenv, stdout, stderr)
-	if err == nil || errors.Is(err, pflag.ErrHelp) {
-		return exitOK
-	}
-	if logged := (loggedError{}); !errors.As(err, &logged) {
-		fmt.Fprintf(stderr, "snowflaked%s: %v\n", name, err)
-	}
-	if usage := (usageError{}); errors.As(err, &usage) {
-		return exitUsage
-	}
-	return exitFailure
-}
+func noArgs(c *cobra.Command, args []string) error { return command.NoArgs(c.Name(), args) }

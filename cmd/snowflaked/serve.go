@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"
 	"github.com/seed-5394e6b1/snowflake/server/page"
@@ -29,13 +30,9 @@ import (
 const gcPercent = 400
 
 // serve runs the server until ctx is done.
-func serve(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	c, err := configure(args, getenv, stdout)
-	if err != nil {
-		return err
-	}
-	setLogger(c.logger(stderr))
-	err = c.run(ctx)
+func (p *program) serve(ctx context.Context, c *config) error {
+	setLogger(c.logger(p.Err))
+	err := c.run(ctx)
 	if err != nil && c.logFormat == "json" {
 		slog.Error("the server ends", "error", err)
 		return loggedError{err}
@@ -107,7 +104,7 @@ func (c *config) run(ctx context.Context) error {
 	if c.watermark > 0 { // the server logs errors, and holders that keep the watermark back
 		go repeat(ctx, c.watermark, func() { _, _ = s.Watermark(ctx) })
 	}
-	slog.Info("serving", "version", version(), "address", listener.Addr().String(),
+	slog.Info("serving", "version", command.Version(), "address", listener.Addr().String(),
 		"worker", got.lease.Worker(), "layout", c.generator.Layout.String(),
 		"store", stores.Redact(c.store), "tls", files.tls != nil, "token", c.tokenFile != "")
 	notify("READY=1\nSTATUS=issues IDs")
@@ -217,17 +214,6 @@ func (c *config) warning(addr net.Addr) string {
 // startTime bounds the wait for a worker ID. It is longer than the wait for a store that has lost
 // its entries.
 const startTime = lease.MaxWindow + 3*time.Minute
-
-func openURL(ctx context.Context, url string) (lease.Store, func() error, error) {
-	store, closeStore, err := stores.Open(ctx, url)
-	if u := (*stores.URLError)(nil); errors.As(err, &u) {
-		return nil, nil, refused("--store: %w", err)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("--store: %w", err)
-	}
-	return store, closeStore, nil
-}
 
 // releaseTime bounds the release of the worker ID.
 const releaseTime = 5 * time.Second

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,12 +27,18 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"
 	"github.com/seed-5394e6b1/snowflake/server/client"
 )
+
+// called runs a command without standard input, and returns the exit status.
+func called(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	return run(ctx, args, getenv, strings.NewReader(""), stdout, stderr)
+}
 
 // patience bounds the waits for what takes milliseconds on an idle machine.
 const patience = time.Minute
@@ -464,12 +469,12 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 		getenv := func(name string) string {
 			return map[string]string{"XDG_STATE_HOME": filepath.Join(home, ".local", "state")}[name]
 		}
-		assert.Equal(t, want, command(t.Context(), args, getenv, &out, &out), "%v:\n%s", args, &out)
+		assert.Equal(t, want, called(t.Context(), args, getenv, &out, &out), "%v:\n%s", args, &out)
 		return out.String()
 	}
-	assert.Regexp(t, `held .*"the first"`, run(exitOK, "workers"))
-	assert.Contains(t, run(exitOK, "whois", id), id+` owner="the first"`)
-	out := run(exitFailure, "whois", "--json", id, "5")
+	assert.Regexp(t, `held .*"the first"`, run(command.OK, "workers"))
+	assert.Contains(t, run(command.OK, "whois", id), id+` owner="the first"`)
+	out := run(command.Failure, "whois", "--json", id, "5")
 	assert.Contains(t, out, `"owner":"the first"`)
 	assert.Contains(t, out, `"error":"`)
 	status, page, _ := get(t, http.DefaultClient, p.url+"/")
@@ -477,10 +482,10 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	assert.Contains(t, page, "<html")
 	p.signal(syscall.SIGTERM)
 	p.ended()
-	assert.Contains(t, run(exitOK, "workers", "--json"), `"state":"free"`)
-	assert.Equal(t, run(exitOK, "whois", "--json", id), run(exitOK, "whois", id, "--json"))
-	assert.Contains(t, run(exitOK, "workers", "--store", "file:"+t.TempDir()), "is it the right store?")
-	assert.Contains(t, run(exitUsage, "whois"), "which ID?")
+	assert.Contains(t, run(command.OK, "workers", "--json"), `"state":"free"`)
+	assert.Equal(t, run(command.OK, "whois", "--json", id), run(command.OK, "whois", id, "--json"))
+	assert.Contains(t, run(command.OK, "workers", "--store", "file:"+t.TempDir()), "is it the right store?")
+	assert.Contains(t, run(command.Usage, "whois"), "which ID?")
 }
 
 // The record of a worker ID whose local copy was removed is not spent by itself.
@@ -491,20 +496,20 @@ func TestWorkerIDWhoseLocalCopyIsGoneIsRetired(t *testing.T) {
 	defer l.Release(context.Background())
 	retire := func(worker int) (out string, status int) {
 		var all bytes.Buffer
-		status = command(t.Context(), []string{"workers", "--store", "file:" + dir, "--retire", strconv.Itoa(worker)}, func(string) string { return "" }, &all, &all)
+		status = called(t.Context(), []string{"workers", "--store", "file:" + dir, "--retire", strconv.Itoa(worker)}, func(string) string { return "" }, &all, &all)
 		return all.String(), status
 	}
 	worker := l.Worker()
 	for other, why := range map[int]string{worker: `it was renewed.* held by a @`, worker ^ 1: "nobody has it", -7: "nobody has it"} {
 		out, status := retire(other)
-		assert.Equal(t, exitFailure, status)
+		assert.Equal(t, command.Failure, status)
 		assert.Regexp(t, "worker "+strconv.Itoa(other)+" is not retired: "+why, out)
 	}
 	require.NoError(t, os.RemoveAll(filepath.Join(copied, "worker")))
 	require.Eventually(t, func() bool { return l.Worker() != worker }, time.Minute, 10*time.Millisecond)
 	for range 2 {
 		out, status := retire(worker)
-		assert.Equal(t, exitOK, status)
+		assert.Equal(t, command.OK, status)
 		assert.Regexp(t, `(?m)^`+strconv.Itoa(worker)+` +spent .* "a @`, out)
 	}
 }
@@ -523,7 +528,7 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"--layout 41/10/13": "--layout", "--policy wait": "--policy", "--policy wait:-1s": "--policy",
 		"--policy clockseq": "--policy", "--policy rewind:0": "--policy",
 		"--window -1s": "--window", "--window 1ns": "--window",
-		"--window soon":  `--window "soon": time: invalid duration "soon": want a time such as 10s`,
+		"--window soon":  `invalid argument "soon" for "--window" flag: time: invalid duration "soon": want a time such as 10s`,
 		"--nonsense":     "--help explains the flags",
 		"-store x":       "there is no flag -store: flags have two hyphens",
 		"--datacenter 1": "--datacenter", "--max-ids 0": "--max-ids", "--max-in-flight 5": "--max-in-flight",
@@ -547,7 +552,7 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 			return map[string]string{"XDG_STATE_HOME": dir, "SNOWFLAKED_LISTEN": taken.Addr().String()}[name]
 		}
 		var out, log bytes.Buffer
-		assert.Equal(t, exitUsage, command(t.Context(), args, getenv, &out, &log), given)
+		assert.Equal(t, command.Usage, called(t.Context(), args, getenv, &out, &log), given)
 		assert.Contains(t, log.String(), says)
 		assert.Empty(t, out.String())
 	}
@@ -566,32 +571,24 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		// If nothing is refused, the server serves until then.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		assert.NotEqual(t, exitOK, command(ctx, args, os.Getenv, &log, &log), given)
+		assert.NotEqual(t, command.OK, called(ctx, args, os.Getenv, &log, &log), given)
 		assert.Contains(t, log.String(), says)
 		assert.NotContains(t, log.String(), "hunter2")
 	}
 	var log bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_ = command(ctx, []string{"--listen", "127.0.0.1:0", "--store", "file:" + dir, "--max-clock-error", "1ns"}, os.Getenv, &log, &log)
+	_ = called(ctx, []string{"--listen", "127.0.0.1:0", "--store", "file:" + dir, "--max-clock-error", "1ns"}, os.Getenv, &log, &log)
 	assert.Contains(t, log.String(), "MaxClockError is 1ns", "it waits until the clock is right")
 	assert.NotContains(t, log.String(), "worker ID acquired")
 }
 
-// The help names every flag with its variable.
-func TestHelpIsComplete(t *testing.T) {
-	var out, log bytes.Buffer
-	require.Equal(t, exitOK, command(t.Context(), []string{"help"}, os.Getenv, &out, &log))
-	assert.Empty(t, log.String())
-	flags := regexp.MustCompile(`(?m)^  --(\S+) .* \((\w+)\)\n      \S`).FindAllStringSubmatch(out.String(), -1)
-	assert.Len(t, flags, 33)
-	for _, f := range flags {
-		assert.Equal(t, variable(f[1]), f[2])
-	}
-	for _, name := range []string{"workers", "whois", "watermark"} {
-		out.Reset()
-		assert.Equal(t, exitOK, command(t.Context(), []string{name, "-h"}, os.Getenv, &out, &log))
-		assert.Contains(t, out.String(), "SNOWFLAKED_STORE")
+// The help of each command says what its exit statuses mean.
+func TestExitStatusesAreDocumented(t *testing.T) {
+	for _, c := range (&program{command.New("", nil, nil, nil, nil), os.Getenv}).rootCommand().Commands() {
+		if !c.Hidden && c.Runnable() {
+			assert.Regexp(t, `\nThe exit status is\n  0  if .*\n  1  if .*\n  2  if .*$`, c.Long, c.Name())
+		}
 	}
 }
 
@@ -602,7 +599,7 @@ func TestAddressInUseIsReported(t *testing.T) {
 	defer l.Close()
 	dir := filepath.Join(t.TempDir(), "workers")
 	var log bytes.Buffer
-	assert.Equal(t, exitFailure, command(t.Context(),
+	assert.Equal(t, command.Failure, called(t.Context(),
 		[]string{"--listen", l.Addr().String(), "--store", "file:" + dir}, os.Getenv, &log, &log))
 	assert.Contains(t, log.String(), "--listen")
 	_, err = os.Stat(dir)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -18,12 +19,12 @@ func TestGenerateRefusesAWorkerIDThatWasLeased(t *testing.T) {
 	for _, url := range []string{"sqlite:" + filepath.Join(t.TempDir(), "leases.db"), "file:" + t.TempDir()} {
 		generate := func(want int, args ...string) (script, log string) {
 			var out, errs bytes.Buffer
-			assert.Equal(t, want, command(t.Context(), append([]string{"sql", "--generate", "--store", url}, args...),
+			assert.Equal(t, want, called(t.Context(), append([]string{"sql", "--generate", "--store", url}, args...),
 				func(string) string { return "" }, &out, &errs), &errs)
-			require.Equal(t, want == exitOK, out.Len() > 0)
+			require.Equal(t, want == command.OK, out.Len() > 0)
 			return out.String(), errs.String()
 		}
-		_, log := generate(exitOK, "--worker", "1023")
+		_, log := generate(command.OK, "--worker", "1023")
 		require.Contains(t, log, "is it the right store?")
 
 		store, closeStore, err := openURL(t.Context(), url)
@@ -42,20 +43,20 @@ func TestGenerateRefusesAWorkerIDThatWasLeased(t *testing.T) {
 		for worker, says := range map[string]string{
 			"3": "worker 3 is held by web", "4": "worker 4 is kept for web", "5": "worker 5 is free from",
 		} {
-			_, log = generate(exitFailure, "--worker", worker)
+			_, log = generate(command.Failure, "--worker", worker)
 			require.Contains(t, log, says)
 			require.Contains(t, log, "choose a worker ID that was never leased")
 		}
-		script, log := generate(exitOK, "--worker", "6")
+		script, log := generate(command.OK, "--worker", "6")
 		require.Contains(t, script, "snowflake_worker_6")
-		require.Equal(t, "Keep worker 6 out of the leases' range: lease.Options{First: 7, Count: 1017} in every process.\n", log)
-		script, _ = generate(exitOK, "--worker", "6", "--json")
+		require.Equal(t, "snowflaked: Keep worker 6 out of the leases' range: lease.Options{First: 7, Count: 1017} in every process.\n", log)
+		script, _ = generate(command.OK, "--worker", "6", "--json")
 		require.Contains(t, script, `{"count":1017,"first":7,"sql":"--`)
-		_, log = generate(exitFailure, "--worker", "6", "--layout", "jssafe")
+		_, log = generate(command.Failure, "--worker", "6", "--layout", "jssafe")
 		require.Contains(t, log, "the leases have the layout 41/10/12@2026-01-01,1ms, and not 33/4/15@2026-01-01,1s")
-		generate(exitUsage)
-		generate(exitUsage, "--worker", "1024")
-		generate(exitUsage, "--worker", "6", "--schema", "a.b")
-		generate(exitUsage, "--worker", "6", "postgres")
+		generate(command.Usage)
+		generate(command.Usage, "--worker", "1024")
+		generate(command.Usage, "--worker", "6", "--schema", "a.b")
+		generate(command.Usage, "--worker", "6", "mysql")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -66,17 +67,17 @@ func TestWatermarkOfTheStore(t *testing.T) {
 	require.NoError(t, err)
 	await(t, "the holder", func() bool { _, text := ask(quiet, "/watermark"); return strings.Contains(text, "owner=idle-1") })
 	await(t, "a higher watermark", func() bool { header, _ := ask(reading, "/id"); return id(header) > id(first) })
-	command := func(status int, args ...string) (text, log string) {
+	read := func(status int, args ...string) (text, log string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		assert.Equal(t, status, command(t.Context(),
+		assert.Equal(t, status, called(t.Context(),
 			append([]string{"watermark", "--store", "file:" + dir}, args...), os.Getenv, &out, &errs), &errs)
 		return out.String(), errs.String()
 	}
-	text, log := command(exitFailure)
+	text, log := read(command.Failure)
 	assert.GreaterOrEqual(t, id(text), id(first))
 	assert.Contains(t, log, "idle-1")
-	text, _ = command(exitFailure, "--json")
+	text, _ = read(command.Failure, "--json")
 	keys := func(object string) (all []string) {
 		t.Helper()
 		var answer map[string]any
@@ -87,11 +88,11 @@ func TestWatermarkOfTheStore(t *testing.T) {
 	_, served, _ := get(t, http.DefaultClient, quiet.url+"/watermark", "Accept", "application/json")
 	require.Equal(t, keys(served), keys(text), "%s is unlike the server's %s", text, served)
 	assert.Contains(t, text, `"heldBy":{"worker":`)
-	_, log = command(exitUsage, "1")
+	_, log = read(command.Usage, "1")
 	assert.Contains(t, log, "watermark takes no arguments")
 	require.NoError(t, l.Release(context.Background()))
 	await(t, "the end of its window", func() bool { _, text := ask(quiet, "/watermark"); return !strings.Contains(text, "idle-1") })
-	text, log = command(exitOK)
+	text, log = read(command.OK)
 	require.Greater(t, id(text), id(first))
 	assert.Empty(t, log)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -44,7 +45,7 @@ func TestWorkerIDsAreCounted(t *testing.T) {
 
 func layoutOf(t *testing.T, text string) snowflake.Layout {
 	t.Helper()
-	c, err := configure([]string{"--layout", text}, func(string) string { return "" }, nil)
+	l, err := texts.Layout(text)
 	require.NoError(t, err)
-	return c.generator.Layout
+	return l
 }

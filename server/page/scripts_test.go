@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/jstest"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 

@@ -73,6 +73,15 @@ func OpenDB(url string) (*sql.DB, error) {
 	return open(s)
 }
 
+// Dir returns the directory that a URL names, or "" if its store is not a directory.
+func Dir(url string) string {
+	s, err := parse(url)
+	if err != nil || s.scheme != "file" {
+		return ""
+	}
+	return s.path
+}
+
 // Check returns a [*URLError] if a URL does not have the form of a store's URL. It makes no
 // requests.
 func Check(url string) error {

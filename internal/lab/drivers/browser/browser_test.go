@@ -25,8 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/shown"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/answers"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
@@ -120,7 +120,7 @@ func serveLayout(t *testing.T, l snowflake.Layout) string {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(shown.Identify(readings, noon))
+		_ = json.NewEncoder(w).Encode(answers.Identify(readings, noon))
 	})
 	served.Store(mux)
 	return origin()

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/sqltext"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 

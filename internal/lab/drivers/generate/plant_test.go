@@ -11,8 +11,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/sqltext"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
 // plant makes operators and functions in a schema in which anybody may make some. PostgreSQL calls

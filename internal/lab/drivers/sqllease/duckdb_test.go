@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/sqltext"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/install/installed"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
+	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
 // duckDB runs the statements of its input, one a line, each a text in JSON, and writes for each a

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 

@@ -1,5 +1,5 @@
-// Package shown has the JSON that the commands and the server have in common.
-package shown
+// Package answers has the JSON that the commands and the server have in common.
+package answers
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/jsontime"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 

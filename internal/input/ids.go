@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // IDs reads the IDs of texts, in the form that most of the first words have.

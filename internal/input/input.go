@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // Options say where in the text the IDs are. The zero value is for a text that has only IDs.
@@ -20,6 +20,16 @@ type Options struct {
 	Column    string // of a table: a name, or a number from 1
 	Separator string // between columns. Empty: the one of , ; tab | that the first line has most
 	Field     string // of JSON objects, one a line or in an array: a name, or names with points
+}
+
+// Flags defines the flags of o in a set of flags, as package pflag has it.
+func (o *Options) Flags(fs interface {
+	StringVar(p *string, name, value, usage string)
+}) {
+	fs.StringVar(&o.Column, "column", "", "`NAME|N` of the column in CSV or a table: N counts from 1, if the columns have no names")
+	fs.StringVar(&o.Separator, "separator", "",
+		"the `character` between columns, or tab; by default the one that occurs most in the first line")
+	fs.StringVar(&o.Field, "field", "", "the `NAME` of the field in JSON objects, one a line or in an array")
 }
 
 // Word is a text that should be an ID, or Err.

@@ -1,6 +1,6 @@
 //go:build go1.25
 
-package shown
+package answers
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -31,7 +31,7 @@ func identify(t *testing.T, words ...string) Guesses {
 // The written form is evidence: public TIDs are likely TIDs, and in decimal the same numbers are
 // likely nothing.
 func TestIdentifyByForm(t *testing.T) {
-	published, err := os.ReadFile("../../../layouts/testdata/published.tsv")
+	published, err := os.ReadFile("../../layouts/testdata/published.tsv")
 	require.NoError(t, err)
 	found := 0
 	for line := range strings.Lines(string(published)) {

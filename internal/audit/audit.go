@@ -1,17 +1,21 @@
-// Package audit checks many IDs for duplicates and other faults.
+// Package audit judges many IDs, without a store: a list of them (duplicates, order, rounding, gaps),
+// and whether holders of leases issued them, by the history of the leases. Its report has one form.
 package audit
 
 import (
 	"cmp"
 	"fmt"
+	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/jsontime"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/strangers"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // mostTwice bounds the IDs that occur more than once and show whether a part of a table was rounded.
@@ -32,7 +36,8 @@ type Report struct {
 	Gaps    []Gap         `json:"gaps"`  // the longest times without an ID, the longest first
 	Notes   []string      `json:"notes"` // possible faults
 
-	Leases *strangers.Report `json:"leases,omitempty"` // if they were compared with the IDs
+	Leases *LeaseReport `json:"leases,omitempty"` // if they were compared with the IDs
+	UpTo   snowflake.ID `json:"upTo,omitzero"`    // the last ID that was read, of a table in the order of its IDs
 }
 
 // Fault is a kind of fault, and the first lines that have it.
@@ -105,7 +110,7 @@ type Audit struct {
 	latest time.Time // later IDs are from the future
 	most   int       // bounds the IDs
 	listed int       // bounds the findings of each kind
-	leases *strangers.Audit
+	leases *Leases
 
 	ids     stretches
 	files   []file
@@ -144,7 +149,7 @@ const ahead = time.Minute
 
 // New returns an audit of IDs of a layout, which must be valid. Its report lists at most listed
 // findings of each kind. If leases is not nil, Finish compares the IDs with them.
-func New(l snowflake.Layout, now time.Time, listed int, leases *strangers.Audit) *Audit {
+func New(l snowflake.Layout, now time.Time, listed int, leases *Leases) *Audit {
 	return &Audit{
 		layout: l, latest: now.Add(ahead), most: Most, listed: listed, leases: leases,
 		workers: map[snowflake.ID]*Worker{}, fields: fieldsOf(l),
@@ -195,6 +200,9 @@ func (a *Audit) Skip(why string, line int) {
 func (a *Audit) Add(id snowflake.ID, line int) error {
 	if a.layout.Check(id) != nil {
 		a.add(&a.strangers, line, id.String)
+		if a.leases != nil {
+			return a.leases.Add(id)
+		}
 		return nil
 	}
 	if a.ids.n == a.most {
@@ -254,12 +262,49 @@ func (a *Audit) worker(id snowflake.ID, p snowflake.Parts) *Worker {
 	return w
 }
 
-// Finish returns the report. It returns an error if the leases cannot be read.
-func (a *Audit) Finish() (*Report, error) {
-	r := &Report{
-		Layout: a.layout.String(), IDs: a.ids.n,
+// Read adds the IDs of the inputs that args name, and returns the report.
+func (a *Audit) Read(s *command.Streams, o input.Options, args []string) (*Report, error) {
+	// The IDs have no pointers, so frequent garbage collection costs little.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	ids := input.IDs{Add: a.Add, Skip: a.Skip}
+	err := s.EachInput(args, func(name string, in io.Reader) error {
+		if len(args) > 1 {
+			a.File(name, ids.Line)
+		}
+		return ids.Read(in, o)
+	})
+	if err == nil {
+		err = ids.Finish()
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.Finish()
+	if err != nil {
+		return nil, command.Failed(err)
+	}
+	if ids.Form != command.Decimal && r.IDs > 0 {
+		r.Passed = append(r.Passed, "read as "+ids.Form)
+	}
+	if len(ids.Headers) > 0 {
+		r.Passed = append(r.Passed, "skipped the header "+strings.Join(ids.Headers, ", "))
+	}
+	if ids.Nulls > 0 {
+		r.Passed = append(r.Passed, fmt.Sprintf("skipped NULL values: %d", ids.Nulls))
+	}
+	return r, nil
+}
+
+func newReport(l snowflake.Layout, ids int) *Report {
+	return &Report{
+		Layout: l.String(), IDs: ids,
 		Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}, Notes: []string{}, // in JSON []
 	}
+}
+
+// Finish returns the report. It returns an error if the leases cannot be read.
+func (a *Audit) Finish() (*Report, error) {
+	r := newReport(a.layout, a.ids.n)
 	rounded := a.findRounded(r)
 	if a.leases != nil {
 		for id := range a.ids.all() {

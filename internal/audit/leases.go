@@ -1,6 +1,4 @@
-// Package strangers compares many IDs with the leases of a store, and finds those that no holder of
-// a lease can have issued.
-package strangers
+package audit
 
 import (
 	"cmp"
@@ -10,19 +8,19 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/cli/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Options are the settings of an audit.
-type Options struct {
+// LeaseOptions are the settings of a comparison with the leases.
+type LeaseOptions struct {
 	KeptOut     []int     // worker IDs kept out of the leases, such as a database function's
 	Datacenters []int     // whose leases are in the store; needed if the layout has datacenters
 	Since       time.Time // earlier IDs are skipped
 }
 
-// Report is the result of an audit.
-type Report struct {
+// LeaseReport is the result of a comparison with the leases.
+type LeaseReport struct {
 	IDs         int      `json:"ids"`         // of the layout, with duplicates
 	Held        int      `json:"held"`        // issued by a holder of their worker ID
 	Strangers   []Group  `json:"strangers"`   // issued without a lease
@@ -32,14 +30,14 @@ type Report struct {
 	KeptOut     []Group  `json:"keptOut"`     // of worker IDs that are kept out of the leases
 	Elsewhere   []Group  `json:"elsewhere"`   // of other datacenters
 	Foreign     int      `json:"foreign"`     // not of the layout; not counted in IDs
-	Passed      int      `json:"passed"`      // before Options.Since; not counted in IDs
+	Passed      int      `json:"passed"`      // before LeaseOptions.Since; not counted in IDs
 	Leased      []Group  `json:"leased"`      // of KeptOut, but leased; Before is the holder
 	Problems    []string `json:"problems"`    // why parts of the store cannot be read
 }
 
 // Wrong returns how many IDs were issued without a lease, or under a worker ID that should have
 // been kept out of the leases.
-func (r *Report) Wrong() int { return Count(r.Strangers) + Count(r.Leased) + r.Foreign }
+func (r *LeaseReport) Wrong() int { return Count(r.Strangers) + Count(r.Leased) + r.Foreign }
 
 // Count returns the number of IDs in groups.
 func Count(groups []Group) (n int) {
@@ -85,8 +83,9 @@ type place struct {
 	after                        time.Time // when the holding before began; zero if there is none
 }
 
-// Audit takes IDs in any order.
-type Audit struct {
+// Leases compares IDs, in any order, with the leases of a store, and finds those that no holder of a
+// lease can have issued.
+type Leases struct {
 	read    func() (*lease.History, error)
 	h       *lease.History
 	young   snowflake.ID // this ID and greater ones may have been issued after h was read
@@ -95,16 +94,16 @@ type Audit struct {
 	here    map[int]bool // datacenters; nil: all
 	waiting []snowflake.ID
 	groups  map[place]*Group
-	r       Report
+	r       LeaseReport
 }
 
-// New returns an audit. read reads the history of the store.
+// NewLeases returns a comparison. read reads the history of the store.
 //
 // An ID without a known issuer may be newer than the history that was read. So it waits until the
 // history has been read again, and only then counts as a stranger. An ID in a holder's window
 // waits, too, if the holder may have released its worker ID since.
-func New(read func() (*lease.History, error), o Options) (*Audit, error) {
-	a := &Audit{read: read, groups: map[place]*Group{}, keptOut: set(o.KeptOut)}
+func NewLeases(read func() (*lease.History, error), o LeaseOptions) (*Leases, error) {
+	a := &Leases{read: read, groups: map[place]*Group{}, keptOut: set(o.KeptOut)}
 	if err := a.readAgain(); err != nil {
 		return nil, err
 	}
@@ -134,12 +133,12 @@ func set(all []int) map[int]bool {
 }
 
 // Layout returns the layout of the store.
-func (a *Audit) Layout() snowflake.Layout { return a.h.Layout() }
+func (a *Leases) Layout() snowflake.Layout { return a.h.Layout() }
 
 // First returns the first ID that is not skipped.
-func (a *Audit) First() snowflake.ID { return a.since }
+func (a *Leases) First() snowflake.ID { return a.since }
 
-func (a *Audit) readAgain() error {
+func (a *Leases) readAgain() error {
 	now := time.Now()
 	h, err := a.read()
 	if h == nil {
@@ -157,7 +156,7 @@ func (a *Audit) readAgain() error {
 const mostWaiting = 1 << 20
 
 // Add adds an ID, which must have been issued before the call.
-func (a *Audit) Add(id snowflake.ID) error {
+func (a *Leases) Add(id snowflake.ID) error {
 	if id < a.since && id >= 0 {
 		a.r.Passed++
 		return nil
@@ -172,7 +171,7 @@ func (a *Audit) Add(id snowflake.ID) error {
 }
 
 // lookAt adds an ID that may not have been issued by its holder, or has none.
-func (a *Audit) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
+func (a *Leases) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
 	if errors.Is(err, snowflake.ErrInvalidID) {
 		a.r.Foreign++
 		return nil
@@ -189,7 +188,7 @@ func (a *Audit) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
 }
 
 // judge returns the kind of an ID of the layout, by the history as it was read last.
-func (a *Audit) judge(id snowflake.ID, by *lease.Holding, err error) kind {
+func (a *Leases) judge(id snowflake.ID, by *lease.Holding, err error) kind {
 	p := a.h.Layout().Decode(id)
 	switch {
 	case a.here != nil && !a.here[p.Datacenter]:
@@ -211,7 +210,7 @@ func (a *Audit) judge(id snowflake.ID, by *lease.Holding, err error) kind {
 }
 
 // Settle reads the history again if IDs are waiting, and judges them.
-func (a *Audit) Settle() error {
+func (a *Leases) Settle() error {
 	if len(a.waiting) == 0 {
 		return nil
 	}
@@ -227,7 +226,7 @@ func (a *Audit) Settle() error {
 }
 
 // put counts an ID in its group.
-func (a *Audit) put(k kind, id snowflake.ID) {
+func (a *Leases) put(k kind, id snowflake.ID) {
 	if k == held {
 		a.r.Held++
 		return
@@ -257,7 +256,7 @@ func (a *Audit) put(k kind, id snowflake.ID) {
 }
 
 // Strangers returns how many strangers were found so far.
-func (a *Audit) Strangers() (n int) {
+func (a *Leases) Strangers() (n int) {
 	for at, g := range a.groups {
 		if at.kind == stranger {
 			n += g.IDs
@@ -266,8 +265,19 @@ func (a *Audit) Strangers() (n int) {
 	return n
 }
 
+// Finish returns the report of a table that was read in the order of its IDs, up to an ID.
+func (a *Leases) Finish(upTo snowflake.ID) (*Report, error) {
+	compared, err := a.Report()
+	if err != nil {
+		return nil, err
+	}
+	r := newReport(a.Layout(), compared.IDs)
+	r.Leases, r.UpTo = compared, upTo
+	return r, nil
+}
+
 // Report returns the result so far.
-func (a *Audit) Report() (*Report, error) {
+func (a *Leases) Report() (*LeaseReport, error) {
 	if err := a.Settle(); err != nil {
 		return nil, err
 	}
@@ -281,7 +291,7 @@ func (a *Audit) Report() (*Report, error) {
 	return &r, nil
 }
 
-func (a *Audit) sorted(k kind) []Group {
+func (a *Leases) sorted(k kind) []Group {
 	groups := []Group{} // [] in JSON
 	l := a.h.Layout()
 	for at, g := range a.groups {

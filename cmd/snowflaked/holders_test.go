@@ -1,6 +1,6 @@
 //go:build go1.25
 
-package holding
+package main
 
 import (
 	"log/slog"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -63,6 +64,8 @@ func TestIssuersGoOnAfterAnIDThatIsNotReported(t *testing.T) {
 	notReported, err := snowflake.DefaultLayout().Encode(parts)
 	require.NoError(t, err)
 	var b strings.Builder
-	require.ErrorIs(t, WriteIssuers(t.Context(), &b, store, false, []snowflake.ID{notReported, known}), ErrNobody)
+	p := &program{Streams: command.New("", nil, &b, nil, nil)}
+	require.ErrorIs(t, p.writeIssuers(t.Context(), store, []snowflake.ID{notReported, known}), errNobody)
+	require.NoError(t, p.Out.Flush())
 	assert.Regexp(t, `only "?a @.* can have issued it.*\n`+known.String()+` owner="a @`, b.String())
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+func (p *program) newCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "new",
+		Short: "Print new IDs, under a lease",
+		Long: `Prints new IDs, one a line. It leases a worker ID from the store, and releases it
+when it is done or interrupted. No other process with the same store issues the
+same IDs, at the same time or later, whatever the clock does. A directory is made
+if there is none, and must be on a local file system.
+
+HAZARD: if the directory is restored from a backup, IDs can repeat.`,
+		Args: noArgs,
+	}
+	n := c.Flags().IntP("count", "n", 1, "how `many` IDs")
+	decode := c.Flags().Bool("decode", false, "print the fields after each ID")
+	opts := new(snowflake.Options)
+	c.Flags().IntVar(&opts.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
+	isNew := c.Flags().Bool("new-store", false, "the store has never been used: do not wait in case its entries were lost.\n"+
+		"Whoever issues IDs by hand knows a directory, so it never waits")
+	var layout, url string
+	layoutFlag(&layout, c)
+	p.storeFlag(&url, c)
+	p.jsonFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if err := atLeast("count", *n, 1); err != nil {
+			return err
+		}
+		if opts.Layout, err = texts.Layout(layout); err != nil {
+			return refused("--layout: %w", err)
+		}
+		trial := *opts
+		trial.Clock = snowflake.SystemClock() // so that it is not the process's
+		if _, err := snowflake.New(0, &trial); err != nil {
+			return usageError{err}
+		}
+		store, closeStore, err := openURL(c.Context(), url)
+		if err != nil {
+			return err
+		}
+		defer closeStore()
+		return p.issueLeased(c.Context(), store, *isNew || stores.Dir(url) != "", opts, *n, *decode)
+	}
+	return c
+}
+
+// issueLeased writes n new IDs under a worker ID that it leases from a store.
+func (p *program) issueLeased(ctx context.Context, store lease.Store, isNew bool, opts *snowflake.Options, n int, decode bool) (err error) {
+	// If the reader of standard output goes away, the write fails, and the lease is released.
+	signal.Ignore(syscall.SIGPIPE)
+	log := slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: opts.Layout, Logger: log, NewStore: isNew})
+	if errors.Is(err, lease.ErrLayout) || errors.Is(err, lease.ErrInvalidOptions) {
+		return usageError{err}
+	}
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+		defer cancel()
+		err = errors.Join(err, l.Release(ctx))
+	}()
+	g, err := snowflake.NewLeased(l, opts)
+	if err != nil {
+		return err
+	}
+	return interrupted(ctx, p.Issue(ctx, g, n, decode))
+}
+
+// interrupted returns err or, if a signal has ended ctx, an error that says so.
+func interrupted(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/layouts"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// askTime bounds the commands that read a store.
+const askTime = 30 * time.Second
+
+// asks lets a command ask the store of --store, with --json. A directory must exist unless the
+// command is init: otherwise it would look like a store without worker IDs.
+func (p *program) asks(c *cobra.Command, do func(ctx context.Context, store lease.Store, args []string) error) {
+	var url string
+	p.storeFlag(&url, c)
+	p.jsonFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		limit := askTime
+		if f := c.Flags().Lookup("retire"); f != nil && f.Changed {
+			limit += lease.MaxWindow
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), limit)
+		defer cancel()
+		if err := mustExist(url); err != nil && c.Name() != "init" {
+			return err
+		}
+		store, closeStore, err := openURL(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer closeStore()
+		return do(ctx, store, args)
+	}
+}
+
+// mustExist returns an error if a URL names a directory that does not exist.
+func mustExist(url string) error {
+	dir := stores.Dir(url)
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	return err
+}
+
+func (p *program) jsonFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&p.JSON, "json", false, "print JSON, for programs")
+}
+
+// storeFlag defines --store.
+func (p *program) storeFlag(url *string, c *cobra.Command) {
+	def := ""
+	if dir := stateDir(p.getenv); dir != "" {
+		def = "file:" + dir
+	}
+	c.Flags().StringVar(url, "store", def, "`URL` of the store of worker IDs: file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE,\n"+
+		"mysql://HOST/DATABASE, redis://HOST, etcd://HOST, zk://HOST, nats://HOST, kubernetes:NAMESPACE,\n"+
+		"s3://BUCKET/PREFIX or dynamodb://TABLE/STORE: see snowflaked help urls. Give a URL with a password\n"+
+		"in SNOWFLAKED_STORE: users of the host can see the flags")
+}
+
+// layoutFlag defines --layout.
+func layoutFlag(layout *string, c *cobra.Command) {
+	var names []string
+	for _, k := range layouts.All() {
+		names = append(names, k.Name)
+	}
+	c.Flags().StringVar(layout, "layout", "default", "`NAME|SPEC` of the layout, such as twitter or 41/10/12: see snowflaked help layouts")
+	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// stateDir returns the default directory of the worker IDs, in the user's state directory.
+func stateDir(getenv func(string) string) string {
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // the standard ignores relative ones
+		return filepath.Join(dir, "snowflake")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "snowflake")
+}
+
+func openURL(ctx context.Context, url string) (lease.Store, func() error, error) {
+	if url == "" {
+		return nil, nil, refused("--store: there is no home directory, so name a store")
+	}
+	store, closeStore, err := stores.Open(ctx, url)
+	if u := (*stores.URLError)(nil); errors.As(err, &u) {
+		return nil, nil, refused("--store: %w", err)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("--store: %w", err)
+	}
+	return store, closeStore, nil
+}
+
+func (p *program) initCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Open a new store, once, so that the first start does not wait",
+		Long: `Opens a store that has never been used, so that the first start does not wait for
+three minutes. Run it once, like a migration. A start that is waiting already goes
+on within two seconds. In any other store it changes nothing, and says what the
+store has; the exit status is 0, unless the layout differs.
+
+HAZARD: a store that was in use and has lost all of its entries looks new, and IDs
+may repeat until a process that is alive has put its entries back. So do not run it
+at each start or deployment.`,
+		Args: noArgs,
+	}
+	var layout string
+	layoutFlag(&layout, c)
+	p.asks(c, func(ctx context.Context, store lease.Store, _ []string) error {
+		l, err := texts.Layout(layout)
+		if err != nil {
+			return refused("--layout: %w", err)
+		}
+		url := stores.Redact(c.Flags().Lookup("store").Value.String())
+		err = lease.Init(ctx, store, l)
+		was := errors.Is(err, lease.ErrInitialized)
+		if err != nil && (!was || errors.Is(err, lease.ErrLayout)) {
+			return err
+		}
+		if p.JSON {
+			return p.WriteJSON(struct {
+				Store  string `json:"store"`
+				Layout string `json:"layout"`
+				Made   bool   `json:"initialized"` // false: it was before
+			}{url, l.String(), !was})
+		}
+		said := "the store was initialized, and no start waits"
+		if was {
+			said = "nothing was changed: " + strings.TrimPrefix(err.Error(), "lease: ")
+		}
+		_, err = fmt.Fprintf(p.Out, "%s: %s, %v\n", url, said, l)
+		return err
+	})
+	return c
+}

@@ -1,0 +1,206 @@
+// Package command has what the commands of both programs have in common: their streams, errors and
+// exit statuses, and what they do with files. It knows no library of flags.
+package command
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/answers"
+)
+
+// The exit statuses.
+const (
+	OK      = 0
+	Failure = 1
+	Usage   = 2 // an argument was refused
+)
+
+// Streams are the inputs and outputs of a command. A command need not check the errors of Out: Out
+// keeps its first error, and Exit finds it when it flushes.
+type Streams struct {
+	Program string
+	In      io.Reader
+	Out     *bufio.Writer
+	Err     io.Writer
+	Now     func() time.Time
+
+	JSON bool // print JSON
+
+	// Watched says that standard error is a terminal, which shows the progress.
+	Watched bool
+	Shows   bool // standard output is a terminal
+}
+
+// New returns the streams of a program.
+func New(program string, in io.Reader, out, err io.Writer, now func() time.Time) *Streams {
+	return &Streams{
+		Program: program, In: in, Out: bufio.NewWriterSize(out, 64<<10), Err: err, Now: now,
+		Watched: isTerminal(err), Shows: isTerminal(out),
+	}
+}
+
+// WriteJSON writes v as one line.
+func (s *Streams) WriteJSON(v any) error { return Failed(json.NewEncoder(s.Out).Encode(v)) }
+
+// Note writes one line for people to standard error.
+func (s *Streams) Note(format string, args ...any) {
+	fmt.Fprintf(s.Err, s.Program+": "+format+"\n", args...)
+}
+
+// failure is an error that the arguments did not cause, such as that of a failed read or write. All
+// other errors are caused by the arguments.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// Failed returns err as a failure, or nil if err is nil.
+func Failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{err}
+}
+
+// ErrSaid is the failure of a command whose answer is no, and whose output has already said so.
+var ErrSaid = Failed(errors.New("the answer is no"))
+
+// Exit flushes the output, writes the error of a command, and returns the exit status.
+func (s *Streams) Exit(err error) int {
+	if flushed := s.Out.Flush(); flushed != nil && (err == nil || errors.Is(err, ErrSaid)) {
+		err = Failed(flushed)
+	}
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, syscall.EPIPE): // the reader of standard output has gone away
+	case !errors.Is(err, ErrSaid):
+		s.Note("%s", strings.TrimPrefix(err.Error(), "snowflake: "))
+	}
+	if errors.As(err, new(failure)) {
+		return Failure
+	}
+	return Usage
+}
+
+var (
+	// negative matches the error for a negative number among the arguments.
+	negative = regexp.MustCompile(`^unknown shorthand flag: '[0-9]' in (-[0-9]+)$`)
+	// single matches that for a long flag with one hyphen.
+	single = regexp.MustCompile(`^unknown shorthand flag: '.' in (-[a-z]{2}.*)$`)
+	// store matches that for the flags of snowflaked.
+	store = regexp.MustCompile(`^unknown flag: --(store|retire|database|query)$`)
+	// span matches that for a time without a unit.
+	span = regexp.MustCompile(` time: [a-z ]+ duration "[^"]*"$`)
+)
+
+// FlagError explains an error of the flags.
+func FlagError(program, command string, err error) error {
+	text := err.Error()
+	if m := negative.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("%s is negative, and no ID is", m[1])
+	}
+	if m := single.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("there is no flag %s: flags have two hyphens, as in --json; --help explains them", m[1])
+	}
+	if m := store.FindStringSubmatch(text); m != nil && program == "snowflake" {
+		return fmt.Errorf("snowflake needs no store, and has no --%s: \"snowflaked %s --help\" has it", m[1], command)
+	}
+	switch {
+	case span.MatchString(text):
+		return fmt.Errorf("%w: want a time such as 10s", err)
+	case strings.HasPrefix(text, "unknown flag"):
+		return fmt.Errorf("%w; --help explains the flags", err)
+	}
+	return err
+}
+
+// NoArgs returns an error if a command got arguments besides flags.
+func NoArgs(command string, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s takes no arguments besides flags, got %q; a command comes before its flags", command, args[0])
+}
+
+// Elsewhere is the error of a command that the other program has.
+func Elsewhere(command, program string) error {
+	return fmt.Errorf("%s is a command of %s: \"%s %s --help\" says more", command, program, program, command)
+}
+
+// Statuses returns the part of a command's help that says when its exit status is 0, 1 and 2. An
+// empty text stands for the usual one.
+func Statuses(says [3]string) string {
+	text := "\n\nThe exit status is"
+	for i, usual := range []string{"the answer was printed", "standard output cannot be written", "an argument is wrong"} {
+		text += fmt.Sprintf("\n  %d  if %s", i, cmp.Or(says[i], usual))
+	}
+	return text
+}
+
+// Version says what the program was built from.
+func Version() string {
+	v := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		v = info.Main.Version
+	}
+	return v
+}
+
+// Built returns the version, and of what the program was built.
+func Built() string {
+	return fmt.Sprintf("%s %s %s/%s", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// Decimal is the usual form of an ID.
+const Decimal = "decimal"
+
+// WriteDecoded writes an ID and its fields.
+func (s *Streams) WriteDecoded(l snowflake.Layout, id snowflake.ID, form string) {
+	if s.JSON {
+		_ = s.WriteJSON(answers.Decode(id, form, l)) // s.Out remembers the error
+		return
+	}
+	fmt.Fprintf(s.Out, "%v %v", id, l.Decode(id))
+	if form != Decimal {
+		fmt.Fprintf(s.Out, " form=%q", form)
+	}
+	fmt.Fprintln(s.Out)
+}
+
+// Issue writes n new IDs, with their fields if decode is set. It takes at most the IDs of one tick
+// at once, and writes them before it waits for the next tick.
+func (s *Streams) Issue(ctx context.Context, g *snowflake.Generator, n int, decode bool) error {
+	const mostBits = 12
+	batch := make([]snowflake.ID, 1<<min(g.Layout().SequenceBits, mostBits))
+	for n > 0 {
+		k, err := g.Fill(ctx, batch[:min(n, len(batch))])
+		for _, id := range batch[:k] {
+			if decode || s.JSON {
+				s.WriteDecoded(g.Layout(), id, Decimal)
+			} else {
+				fmt.Fprintln(s.Out, id)
+			}
+		}
+		if err != nil {
+			return Failed(err)
+		}
+		if err := s.Out.Flush(); err != nil {
+			return Failed(err)
+		}
+		n -= k
+	}
+	return nil
+}
