@@ -339,6 +339,9 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 			cause: m.Why,
 			attrs: []any{"row", first, "watermark", m.ID, "why", m.Why},
 		}
+		if m.HeldBy != nil {
+			s.attrs = append(s.attrs, "holder", m.HeldBy.String())
+		}
 		if m.HeldBy == nil || r.o.Table == "" {
 			s.after = time.Minute
 		}

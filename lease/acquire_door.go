@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 // open returns the store's door once it is open. If the store has no door, open makes it.
 func (s *search) open() (door, error) {
 	var waits error // what the wait is for, once there is one
+	var last time.Duration
 	for told := (time.Time{}); ; {
 		shut, err := s.lookAtDoor()
 		if shut.door.Open {
@@ -30,7 +32,8 @@ func (s *search) open() (door, error) {
 			continue
 		}
 		now := s.line.read()
-		tells := err == nil && (told.IsZero() || now.at.Sub(told) >= tellEvery)
+		tells := err == nil && (told.IsZero() || left > last+time.Second || now.at.Sub(told) >= tellEvery)
+		last = left
 		if tells && shut.used == "" {
 			shut.used, err = s.used(next)
 		}
@@ -84,8 +87,9 @@ func (s *search) lookAtDoor() (shut shutDoor, err error) {
 		case trace == "" && told:
 			shut.made.Whole = o.Window
 		}
-		shut.used = trace
+		shut.made.Trace = trace
 	}
+	shut.used = cmp.Or(shut.used, shut.made.Trace, d.Trace)
 	shut.isNew = wantsNew && shut.used == ""
 	shut.own = s.line.read().own
 	shut.engine, err = s.line.engine()

@@ -240,10 +240,14 @@ func (s *search) wait(wait time.Duration, none error) error {
 		return none
 	}
 	wait = min(wait, max(s.o.Window/4, longest/64)) // a holder may also release its worker ID
-	if now.at.Sub(s.begun)+wait > longest+longest/2 {
+	until := s.begun.Add(longest + longest/2)
+	if now.at.Add(wait).After(until) {
 		return none
 	}
-	s.log.rests(none, now.end)
+	if !now.end.IsZero() && now.end.Before(until) {
+		until = now.end
+	}
+	s.log.rests(none, until)
 	s.conflicts = 0
 	if ended := s.line.rest(now.beforeEnd(toEnd(wait, s.ends, now.own))); ended != nil {
 		return fmt.Errorf("%w: %w", none, ended)

@@ -199,8 +199,9 @@
 //     to a window, or fails with the difference.
 //   - looks dead: A live holder looks dead, because it has not renewed for a window. It loses the
 //     worker ID and takes another.
-//   - namesake: Another live process has the same Options.Owner. Each takes a worker ID of its own or,
-//     with ReuseKeep, waits until the other has gone. Both log it once (Lease.lookForNamesake).
+//   - namesake: Another live process has the same Options.Owner. Each takes a worker ID of its own.
+//     With ReuseKeep the later one waits for the worker ID of the other, for one and a half windows.
+//     Both log it once (Lease.lookForNamesake).
 //
 // # A clock that leaps forward
 //

@@ -73,8 +73,9 @@ func anyEntry(ctx context.Context, s Store, d door) (key string, err error) {
 	}
 	if d.version == "" {
 		key, _, err = traceOf(ctx, s)
+		return key, err
 	}
-	return key, err
+	return d.Trace, nil
 }
 
 // initialized returns the error of Init for a store that it does not open, because it has what key

@@ -85,16 +85,21 @@ func TestEmptiedDirectoryIsNotNew(t *testing.T) {
 	require.NoError(t, Init(t.Context(), File(dir), fleet))
 	require.NoError(t, os.Remove(filepath.Join(dir, doorKey)))
 	require.NoError(t, os.Remove(filepath.Join(dir, doorKey+lockSuffix)))
-	err := Init(t.Context(), File(dir), fleet)
-	require.ErrorIs(t, err, ErrInitialized)
-	require.ErrorContains(t, err, ".leases.identity")
-	var log bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = Acquire(ctx, File(dir), &Options{Layout: fleet, NewStore: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.ErrorIs(t, err, ErrWiped)
-	assert.Contains(t, log.String(), ".leases.identity")
-	assert.Contains(t, log.String(), "NewStore (--new-store) is not believed")
+	for range 2 { // the first start makes a door, and keeps the trace in it
+		err := Init(t.Context(), File(dir), fleet)
+		require.ErrorIs(t, err, ErrInitialized)
+		require.ErrorContains(t, err, ".leases.identity")
+		var log bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = Acquire(ctx, File(dir), &Options{Layout: fleet, NewStore: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.ErrorIs(t, err, ErrWiped)
+		assert.Contains(t, log.String(), ".leases.identity")
+		assert.Contains(t, log.String(), "NewStore (--new-store) is not believed")
+		_, err = Holders(t.Context(), File(dir))
+		require.ErrorIs(t, err, ErrWiped)
+		assert.NotContains(t, err.Error(), "init")
+	}
 }
 
 // Init changes nothing in a store that has any entry besides that of a start that waits.

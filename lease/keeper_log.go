@@ -261,7 +261,7 @@ func (j *journal) namesake(l *Lease, process string) {
 	}
 	next := "no ID repeats, but after a restart a process may get the other one's worker ID"
 	if l.o.Reuse == ReuseKeep {
-		next = "one of them waits for the worker ID that is kept for the owner"
+		next = "the later one waits for the worker ID that is kept for the owner, for a window and a half"
 	}
 	j.warn(l, worker, "another live process has the same Owner", "process", process,
 		"next", next+"; give each process an Owner of its own")

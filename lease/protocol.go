@@ -239,6 +239,10 @@ type door struct {
 	Healed bool      `json:"healed,omitzero"`
 	Floor  time.Time `json:"floor,omitzero"`
 
+	// Trace is the file that told, when the first start made the door, that the directory had been in
+	// use. A later one cannot ask the file, because each save makes it.
+	Trace string `json:"trace,omitzero"`
+
 	version string
 }
 

@@ -420,6 +420,23 @@ func TestStartThatWaitsForItsWindowSaysSo(t *testing.T) {
 	})
 }
 
+// A start that finds each worker ID in use gives up after one and a half windows, and its log says so.
+func TestStartWithoutAFreeWorkerIDSaysWhenItGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := newMemory()
+		defer mustAcquire(t, m, fleet, clockAt(0), named("a"), reuse(ReuseKeep)).Release(t.Context())
+		begun := time.Now()
+		_, err := Acquire(t.Context(), m, &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.ErrorIs(t, err, ErrExhausted)
+		until := begun.Add(span * 3 / 2)
+		require.False(t, time.Now().After(until))
+		lines := told(&log, "no worker ID could be acquired yet")
+		require.Len(t, lines, 1)
+		assert.Contains(t, lines[0], "asked again, until "+until.UTC().Format(time.RFC3339))
+	})
+}
+
 // Those who wait for a store's door save their progress in turn, and often meet each other's saves.
 func TestNewcomersThatWaitTogetherDoNotTakeTheStoreForBroken(t *testing.T) {
 	for range 20 {

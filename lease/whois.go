@@ -146,7 +146,7 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	}
 	switch waits := fmt.Errorf("%w: starts wait for %v", ErrWiped, d.left()); {
 	case d.Open, d.Name == "" && len(found) == 0:
-	case len(found) > 0:
+	case len(found) > 0, d.Trace != "":
 		bad[none] = errors.Join(bad[none], waits)
 	default:
 		bad[none] = fmt.Errorf("%w; if the store is new, lease.Init (snowflaked init) opens it at once", waits)

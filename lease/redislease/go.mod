@@ -3,7 +3,7 @@ module github.com/seed-5394e6b1/snowflake/lease/redislease
 go 1.23.0
 
 require (
-	github.com/redis/go-redis/v9 v9.5.0
+	github.com/redis/go-redis/v9 v9.5.1
 	github.com/seed-5394e6b1/snowflake v0.1.0
 	github.com/stretchr/testify v1.10.0
 )

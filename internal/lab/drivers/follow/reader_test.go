@@ -526,6 +526,7 @@ func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	require.Contains(t, r.Mark().Why, "open Hold")
 	require.Less(t, r.Mark().ID, id)
 	require.Contains(t, log.String(), fmt.Sprintf("row=%v", id))
+	require.Contains(t, log.String(), fmt.Sprintf("holder=%q", r.Mark().HeldBy))
 	require.NotContains(t, log.String(), "reading again")
 	done()
 	until(t, r, id)
