@@ -64,21 +64,30 @@ func newObserver(o Options, gauges ...prometheus.Collector) (*observer, error) {
 
 // gauges returns what the server shows of itself.
 func (s *Server) gauges() []prometheus.Collector {
-	gauge := func(name, help string, value func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "snowflake_server_" + name, Help: help}, value)
-	}
+	gauge := prometheus.NewGaugeFunc
 	return []prometheus.Collector{
 		s.mark,
-		gauge("in_flight", "What is in flight: 1 for a request, and 1 more for each 1,024 IDs of its answer.", s.load.inFlight),
-		gauge("in_flight_limit", "How much may be in flight.", func() float64 { return float64(s.load.max) }),
-		gauge("connections", "Open connections.", func() float64 { return float64(s.open.Load()) }),
-		gauge("waiting_seconds", "How long the server has waited for a worker ID since its start, as /readyz says. 0: it has one.",
-			func() float64 {
-				if s.issuer.Load() != nil {
-					return 0
-				}
-				return time.Since(s.begun).Seconds()
-			}),
+		gauge(prometheus.GaugeOpts{
+			Name: "snowflake_server_in_flight",
+			Help: "What is in flight: 1 for a request, and 1 more for each 1,024 IDs of its answer.",
+		}, s.load.inFlight),
+		gauge(prometheus.GaugeOpts{
+			Name: "snowflake_server_in_flight_limit",
+			Help: "How much may be in flight.",
+		}, func() float64 { return float64(s.load.max) }),
+		gauge(prometheus.GaugeOpts{
+			Name: "snowflake_server_connections",
+			Help: "Open connections.",
+		}, func() float64 { return float64(s.open.Load()) }),
+		gauge(prometheus.GaugeOpts{
+			Name: "snowflake_server_waiting_seconds",
+			Help: "How long the server has waited for a worker ID since its start, as /readyz says. 0: it has one.",
+		}, func() float64 {
+			if s.issuer.Load() != nil {
+				return 0
+			}
+			return time.Since(s.begun).Seconds()
+		}),
 	}
 }
 
