@@ -743,3 +743,46 @@ func requireAbove(t *testing.T, h *holder, mark Mark) {
 	}
 	require.NotZero(t, issued)
 }
+
+// The generator's clock lags behind the lease's by less than clockLag. The first IDs of a newcomer
+// are above a watermark that was read before, at every instant since the newcomer's save.
+func TestNewcomerWhoseGeneratorLagsIssuesNothingBelowTheWatermark(t *testing.T) {
+	withEngine(t, func(t *testing.T, m *memory) {
+		mustAcquire(t, m, fleet, clockAt(time.Second), named("ahead"))
+		for i := range 20 {
+			l, err := Acquire(t.Context(), m, &Options{Layout: fleet, Owner: fmt.Sprint(i), Clock: clockAt(0)})
+			require.NoError(t, err)
+			mark, err := m.Read(t.Context())
+			require.NoError(t, err)
+			lags := clockAt(-time.Duration(i) * ms)
+			g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: lags, OnBackward: snowflake.FailPolicy()})
+			require.NoError(t, err)
+			id, err := g.NextID()
+			require.NoError(t, err, "it lags by %d ms", i)
+			require.Greater(t, id, mark.ID)
+			require.NoError(t, l.Release(t.Context()))
+			time.Sleep(span)
+		}
+	})
+}
+
+// Holders notice a reader within a third of a window. Until then the watermark lags by that time, and
+// nobody is to blame.
+func TestReaderThatBeginsBlamesNobody(t *testing.T) {
+	withEngine(t, func(t *testing.T, m *memory) {
+		for i := range 3 {
+			mustAcquire(t, m, fleet, clockAt(0), named(fmt.Sprint(i)), floorEvery(time.Second), lasting(30*time.Second))
+		}
+		for range 3 {
+			time.Sleep(10*time.Minute + 9*time.Second)
+			for range 60 {
+				mark, err := m.Read(t.Context())
+				require.NoError(t, err)
+				require.Nil(t, mark.HeldBy, mark.Why)
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}
+
+func lasting(window time.Duration) func(*Options) { return func(o *Options) { o.Window = window } }
