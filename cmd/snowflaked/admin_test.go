@@ -78,7 +78,7 @@ func TestServerOnLoopback(t *testing.T) {
 		status, _, _ := get(t, http.DefaultClient, p.url+"/id", "Host", host)
 		assert.Equal(t, want, status, host)
 	}
-	for _, arg := range []string{"version", "--version"} {
+	for _, arg := range []string{"version", "--version", "-v"} {
 		var out bytes.Buffer
 		assert.Equal(t, command.OK, called(t.Context(), []string{arg}, os.Getenv, &out, &out))
 		assert.Regexp(t, `^snowflaked \S+ go\S+ \w+/\w+\n$`, out.String())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
@@ -72,10 +73,7 @@ func (p *program) define(c *config, cmd *cobra.Command) {
 	fs.StringVar(&c.server.Fleet, "fleet", "",
 		"`NAME` of the servers that share the store, a label of the metrics: set it if one job has several\n"+
 			"fleets")
-	fs.IntVar(&c.first, "first", 0,
-		"the first worker ID, a `NUMBER`, that this server may have, if lower ones are used by others, such as\n"+
-			"the function of snowflake sql --generate")
-	fs.IntVar(&c.count, "count", 0, "how many worker IDs, from --first on, this server may have. 0: all up to the layout's last one")
+	rangeFlags(fs, &c.first, &c.count)
 	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("how long IDs continue during an outage of the store. At most %v.\n"+
 		"0: the store's default, such as 3s with file: and 2m with s3:", lease.MaxWindow))
 	fs.BoolVar(&c.newStore, "new-store", false, "the store has never been used: do not wait in case its entries were lost")
@@ -119,6 +117,13 @@ func (p *program) define(c *config, cmd *cobra.Command) {
 	fs.DurationVar(&c.grace, "grace", 15*time.Second, "how long requests may take to finish after --drain")
 	fs.StringVar(&c.logFormat, "log-format", "text", "`text|json` of the log on standard error")
 	fs.BoolVar(&c.accessLog, "access-log", false, "log each request, in some 150 bytes")
+}
+
+// rangeFlags defines the flags of the worker IDs that may be leased.
+func rangeFlags(fs *pflag.FlagSet, first, count *int) {
+	fs.IntVar(first, "first", 0, "the first worker ID, a `NUMBER`, that may be leased, if lower ones are used by others, such as\n"+
+		"the function of snowflake sql --generate")
+	fs.IntVar(count, "count", 0, "how many worker IDs, from --first on, may be leased. 0: all up to the layout's last one")
 }
 
 // check returns an error that names the flag, if a value cannot work.

@@ -13,8 +13,8 @@
 //	snowflaked health                              a container's health check
 //	snowflaked version                             which version is this?
 //
-// Without --store, the worker IDs are in a directory of the user. Each flag can also be set by an
-// environment variable: --listen by SNOWFLAKED_LISTEN. "snowflaked help COMMAND" lists a command's
+// Without --store, the worker IDs are in a directory of the user. Each flag without a short form
+// can also be set by an environment variable: --listen by SNOWFLAKED_LISTEN. "snowflaked help COMMAND" lists a command's
 // flags; without a command, snowflaked serves. "snowflaked help urls" explains the URLs of stores.
 //
 // On SIGTERM or an interrupt, /readyz answers that the server is not ready, and the server
@@ -30,6 +30,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	p := &program{command.New("snowflaked", stdin, stdout, stderr, time.Now), getenv}
 	root := p.rootCommand()
 	// Without a command, it serves.
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") && args[0] != "-h" && args[0] != "--help" && args[0] != "--version" {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0]) {
 		args = append([]string{"serve"}, args...)
 	}
 	root.SetArgs(args)
@@ -87,7 +88,8 @@ func (p *program) rootCommand() *cobra.Command {
 of the leases. Without a command it serves: "snowflaked help serve" lists the flags.
 IDs are read (decode, identify, range, ...) by the other program, snowflake.
 
-Each flag is also an environment variable: --tls-cert is SNOWFLAKED_TLS_CERT.`,
+Each flag without a short form is also an environment variable: --tls-cert is
+SNOWFLAKED_TLS_CERT.`,
 		Version:       command.Built(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -156,11 +158,12 @@ func variable(name string) string {
 	return "SNOWFLAKED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// setFromEnvironment sets the flags that the arguments have not set.
+// setFromEnvironment sets the flags that the arguments have not set. Flags with a short form are for
+// people, and are not set.
 func (p *program) setFromEnvironment(fs *pflag.FlagSet) (err error) {
 	fs.VisitAll(func(f *pflag.Flag) {
 		v := p.getenv(variable(f.Name))
-		if v == "" || f.Changed || f.Name == "help" || err != nil {
+		if v == "" || f.Changed || f.Shorthand != "" || err != nil {
 			return
 		}
 		if e := fs.Set(f.Name, v); e != nil {

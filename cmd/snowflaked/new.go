@@ -27,18 +27,19 @@ if there is none, and must be on a local file system.
 HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 		Args: noArgs,
 	}
-	n := c.Flags().IntP("count", "n", 1, "how `many` IDs")
+	n := c.Flags().IntP("ids", "n", 1, "how `many` IDs")
 	decode := c.Flags().Bool("decode", false, "print the fields after each ID")
-	opts := new(snowflake.Options)
+	opts, o := new(snowflake.Options), new(lease.Options)
+	rangeFlags(c.Flags(), &o.First, &o.Count)
 	c.Flags().IntVar(&opts.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
-	isNew := c.Flags().Bool("new-store", false, "the store has never been used: do not wait in case its entries were lost.\n"+
+	c.Flags().BoolVar(&o.NewStore, "new-store", false, "the store has never been used: do not wait in case its entries were lost.\n"+
 		"Whoever issues IDs by hand knows a directory, so it never waits")
 	var layout, url string
 	layoutFlag(&layout, c)
 	p.storeFlag(&url, c)
 	p.jsonFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
-		if err := atLeast("count", *n, 1); err != nil {
+		if err := atLeast("ids", *n, 1); err != nil {
 			return err
 		}
 		if opts.Layout, err = texts.Layout(layout); err != nil {
@@ -54,17 +55,18 @@ HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 			return err
 		}
 		defer closeStore()
-		return p.issueLeased(c.Context(), store, *isNew || stores.Dir(url) != "", opts, *n, *decode)
+		o.NewStore = o.NewStore || stores.Dir(url) != ""
+		return p.issueLeased(c.Context(), store, o, opts, *n, *decode)
 	}
 	return c
 }
 
 // issueLeased writes n new IDs under a worker ID that it leases from a store.
-func (p *program) issueLeased(ctx context.Context, store lease.Store, isNew bool, opts *snowflake.Options, n int, decode bool) (err error) {
+func (p *program) issueLeased(ctx context.Context, store lease.Store, o *lease.Options, opts *snowflake.Options, n int, decode bool) (err error) {
 	// If the reader of standard output goes away, the write fails, and the lease is released.
 	signal.Ignore(syscall.SIGPIPE)
-	log := slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: opts.Layout, Logger: log, NewStore: isNew})
+	o.Layout, o.Logger = opts.Layout, slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	l, err := lease.Acquire(ctx, store, o)
 	if errors.Is(err, lease.ErrLayout) || errors.Is(err, lease.ErrInvalidOptions) {
 		return usageError{err}
 	}

@@ -150,6 +150,16 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 	}
 }
 
+// The worker IDs that are kept out of the leases are kept out of these, too: the variables are the
+// server's. The flags with a short form, which are not the server's, have none.
+func TestNewKeepsToTheServersRange(t *testing.T) {
+	env := map[string]string{"SNOWFLAKED_STORE": t.TempDir(), "SNOWFLAKED_FIRST": "5", "SNOWFLAKED_COUNT": "1", "SNOWFLAKED_IDS": "9"}
+	var out, errs strings.Builder
+	require.Zero(t, called(t.Context(), []string{"new", "--decode"}, func(name string) string { return env[name] }, &out, &errs), &errs)
+	require.Len(t, lines(out.String()), 1)
+	assert.Contains(t, out.String(), "worker=5 ")
+}
+
 func TestEmptyAndBrokenDirectories(t *testing.T) {
 	dir := t.TempDir()
 	assert.Equal(t, "this store has never lent a worker ID: is it the right store?\n", succeed(t, "workers", "--store", dir))
