@@ -6,11 +6,12 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // candidate is a worker ID that may be taken.
 type candidate struct {
-	record record
+	record protocol.Record
 	seq    int       // the clock sequence to take,
 	from   time.Time // and the time from which it may be stamped
 	mine   bool      // the owner had it before
@@ -23,20 +24,20 @@ type candidate struct {
 func choose(
 	o *Options,
 	now time.Time,
-	records []record,
+	records []protocol.Record,
 	former int,
-	idle func(record) time.Duration,
+	idle func(protocol.Record) time.Duration,
 	passed map[int]error,
 ) (c candidate, wait time.Duration, err error) {
 	var free, behind []candidate
-	has := slices.ContainsFunc(records, func(r record) bool { return owns(o, r) })
+	has := slices.ContainsFunc(records, func(r protocol.Record) bool { return owns(o, r) })
 	// If an owner that keeps its worker ID has chosen one that has no record yet, another process
 	// of the owner may be saving the record.
 	starts := o.Reuse == ReuseKeep && !has && passed[former] == nil &&
-		slices.ContainsFunc(records, func(r record) bool { return r.Worker == former && r.Saves == 0 })
+		slices.ContainsFunc(records, func(r protocol.Record) bool { return r.Worker == former && r.Saves == 0 })
 	for _, r := range records {
 		if r.State == StateHeld {
-			if idle := idle(r); r.live(idle) {
+			if idle := idle(r); r.Live(idle) {
 				if left := r.Window - idle + time.Millisecond; wait == 0 || left < wait {
 					wait = left
 				}
@@ -51,7 +52,7 @@ func choose(
 			continue
 		}
 		c := candidate{record: r, mine: mine}
-		if c.seq, c.from = r.start(now); c.from.After(now) {
+		if c.seq, c.from = r.Start(now); c.from.After(now) {
 			behind = append(behind, c)
 		} else {
 			free = append(free, c)
@@ -79,7 +80,7 @@ func choose(
 	e := &ExhaustedError{First: o.First, Last: o.last()}
 	for _, r := range records {
 		if r.Saves > 0 && (!has || o.Reuse != ReuseKeep || r.Owner == o.Owner) {
-			e.Holders = append(e.Holders, r.held())
+			e.Holders = append(e.Holders, holderOf(r))
 		}
 	}
 	if has && o.Reuse == ReuseKeep {
@@ -89,13 +90,13 @@ func choose(
 }
 
 // owns reports whether r is kept for the owner.
-func owns(o *Options, r record) bool {
+func owns(o *Options, r protocol.Record) bool {
 	return r.Saves > 0 && r.Owner == o.Owner && r.State != StateSpent && r.State != StateLost
 }
 
 // allowed reports whether the owner may take the worker ID of r, which is not held. has says
 // that the owner has a worker ID already.
-func allowed(o *Options, r record, mine, has bool) bool {
+func allowed(o *Options, r protocol.Record, mine, has bool) bool {
 	reuse := max(o.Reuse, r.Reuse)
 	switch {
 	case r.State == StateSpent, r.State == StateLost && o.Reuse == ReuseOnce:

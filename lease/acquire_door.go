@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // open returns the store's door once it is open. If the store has no door, open makes it.
-func (s *search) open() (door, error) {
+func (s *search) open() (protocol.Door, error) {
 	var waits error // what the wait is for, once there is one
 	var last time.Duration
 	for told := (time.Time{}); ; {
@@ -24,7 +25,7 @@ func (s *search) open() (door, error) {
 			s.log.opened()
 			return shut.door, s.still(waits, err)
 		}
-		next, left, err := s.known.advanceDoor(s.line, shut.door, shut.made, shut.clocks, shut.isNew)
+		next, left, err := s.known.advanceDoor(s.line, shut.door, shut.made, shut.Clocks, shut.isNew)
 		if errors.Is(err, ErrConflict) {
 			err, next.Open = s.raced(err), true // it is looked at again
 		}
@@ -32,7 +33,7 @@ func (s *search) open() (door, error) {
 			continue
 		}
 		now := s.line.read()
-		tells := err == nil && (told.IsZero() || left > last+time.Second || now.at.Sub(told) >= tellEvery)
+		tells := err == nil && (told.IsZero() || left > last+time.Second || now.At.Sub(told) >= tellEvery)
 		last = left
 		if tells && shut.used == "" {
 			shut.used, err = s.used(next)
@@ -40,17 +41,17 @@ func (s *search) open() (door, error) {
 		if err != nil {
 			return shut.door, s.still(waits, err)
 		}
-		waits = fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, shut.clocks))
+		waits = fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, shut.Clocks))
 		if tells {
-			told = now.at
+			told = now.At
 			s.log.waits(left, shut)
 		}
-		s.log.shut(waits, now.at.Add(left))
+		s.log.shut(waits, now.At.Add(left))
 		s.conflicts = 0
-		if ended := s.line.rest(now.beforeEnd(min(progress+machine.RandomN(progress), left))); ended != nil {
+		if ended := s.line.rest(now.beforeEnd(min(protocol.Progress+machine.RandomN(protocol.Progress), left))); ended != nil {
 			return shut.door, s.still(waits, ended)
 		}
-		s.begun = s.line.read().at // the wait for a worker ID begins when the door is open
+		s.begun = s.line.read().At // the wait for a worker ID begins when the door is open
 	}
 }
 
@@ -65,9 +66,9 @@ func (s *search) lookAtDoor() (shut shutDoor, err error) {
 	shut.door, err = getDoor(s.line)
 	d := shut.door
 	switch {
-	case errors.Is(err, ErrBadRecord) && d.version != "":
+	case errors.Is(err, ErrBadRecord) && d.Version != "":
 		err = nil // it is made anew, as if it were lost
-	case err == nil && d.version != "" && d.Layout != o.Layout:
+	case err == nil && d.Version != "" && d.Layout != o.Layout:
 		err = &LayoutError{Worker: none, Where: "the store", Has: d.Layout, Want: o.Layout}
 	}
 	if err != nil || d.Open {
@@ -79,7 +80,7 @@ func (s *search) lookAtDoor() (shut shutDoor, err error) {
 			return shut, err
 		}
 	}
-	if d.version == "" && shut.used == "" {
+	if d.Version == "" && shut.used == "" {
 		trace, told, err := s.line.trace()
 		switch {
 		case err != nil:
@@ -91,27 +92,27 @@ func (s *search) lookAtDoor() (shut shutDoor, err error) {
 	}
 	shut.used = cmp.Or(shut.used, shut.made.Trace, d.Trace)
 	shut.isNew = wantsNew && shut.used == ""
-	shut.own = s.line.read().own
-	shut.engine, err = s.line.engine()
+	shut.Own = s.line.read().own
+	shut.Engine, err = s.line.engine()
 	return shut, err
 }
 
 // used returns what shows that the store of d is not new: a worker ID that has, or had, a record.
 // It returns "" if nothing shows this. If d is lost, the holders of another layout may not have put
 // it back yet. Then used returns an error if a record has another layout.
-func (s *search) used(d door) (found string, err error) {
+func (s *search) used(d protocol.Door) (found string, err error) {
 	records, bad, err := allRecords(s.line)
 	if err != nil {
 		return "", err
 	}
-	for _, r := range sorted(maps.Values(records)) {
+	for _, r := range protocol.Sorted(maps.Values(records)) {
 		if want := s.o.Layout; d.Name == "" && r.State != StateLost && r.Layout != want {
 			return "", &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: want}
 		}
 		if found == "" && r.State == StateLost {
 			found = fmt.Sprintf("the mark of worker %d, whose record is lost", r.Worker)
 		} else if found == "" {
-			found = fmt.Sprintf("the record of worker %d, of %s", r.Worker, r.held().who())
+			found = fmt.Sprintf("the record of worker %d, of %s", r.Worker, holderOf(r).who())
 		}
 	}
 	if found == "" && len(bad) > 0 {

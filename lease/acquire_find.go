@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // find takes one worker ID, and returns its record. It waits for a free one for one and a half times the longest window,
 // its own or a holder's; and for a worker ID whose record is lost, until that may be used.
-func (s *search) find() (a attempt, saved record, err error) {
+func (s *search) find() (a attempt, saved protocol.Record, err error) {
 	for {
 		if s.read == nil {
 			if err := s.begin(); err != nil {
 				return a, saved, s.still(s.full, s.because(err))
 			}
 		}
-		c, wait, err := choose(s.o, s.line.read().own, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
+		c, wait, err := choose(s.o, s.line.read().own, protocol.Sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
 		if (err != nil || c.from.After(s.line.read().own)) && !s.enough() {
 			if err := s.readMore(); err != nil {
 				return a, saved, s.still(s.full, s.because(err))
@@ -60,7 +61,7 @@ func (s *search) begin() (err error) {
 	if s.now, err = s.line.engine(); err != nil {
 		return err
 	}
-	s.asked, s.known.horizon.ownClock = s.line.read().moment, !s.now.IsZero()
+	s.asked, s.known.horizon.ownClock = s.line.read().Moment, !s.now.IsZero()
 	if s.o.Reuse != ReuseOnce {
 		s.owner, err = s.line.get(ownerKey(s.o.Owner))
 		_, _, readable := decodeOwner(s.owner)
@@ -72,7 +73,7 @@ func (s *search) begin() (err error) {
 			s.log.namesake(by)
 		}
 	}
-	s.read, s.bad, s.left, s.whole, s.races = map[int]record{}, map[int]error{}, 0, false, 0
+	s.read, s.bad, s.left, s.whole, s.races = map[int]protocol.Record{}, map[int]error{}, 0, false, 0
 	s.tried = s.clones.free(s.line, s.tried)
 	if s.badOwner && s.o.Reuse == ReuseKeep { // one of the records may be the owner's
 		return s.readAll()
@@ -114,18 +115,18 @@ func (s *search) enough() bool {
 // about to end. It reports whether a holder turned out to be dead.
 func (s *search) share() bool {
 	longest, now := s.longest(), s.line.read()
-	if now.at.Sub(s.shared) < max(progress, longest/8) && (now.end.IsZero() || now.end.Sub(now.at) >= longest/4) {
+	if now.At.Sub(s.shared) < max(protocol.Progress, longest/8) && (now.end.IsZero() || now.end.Sub(now.At) >= longest/4) {
 		return false
 	}
-	s.shared = now.at
-	var suspects []record
+	s.shared = now.At
+	var suspects []protocol.Record
 	for _, r := range s.read {
-		if r.live(s.silent(r)) {
+		if r.Live(s.silent(r)) {
 			suspects = append(suspects, r)
 		}
 	}
 	_ = s.known.share(s.line, suspects, s.asked) // it is tried again in the next round
-	return slices.ContainsFunc(suspects, func(r record) bool { return !r.live(s.silent(r)) })
+	return slices.ContainsFunc(suspects, func(r protocol.Record) bool { return !r.Live(s.silent(r)) })
 }
 
 // longest returns the longest window, of this process or of a holder.
@@ -173,7 +174,7 @@ func (s *search) readAll() error {
 		return err
 	}
 	// Later rounds read all worker IDs at once, because probes is at its limit.
-	s.read, s.bad, s.whole, s.probes = map[int]record{}, map[int]error{}, true, maxProbes
+	s.read, s.bad, s.whole, s.probes = map[int]protocol.Record{}, map[int]error{}, true, maxProbes
 	for worker := s.o.First; worker <= s.o.last(); worker++ {
 		r, ok := found[worker]
 		if !ok {
@@ -189,16 +190,16 @@ func (s *search) readAll() error {
 }
 
 // note keeps what was read of a worker ID.
-func (s *search) note(r record) error {
+func (s *search) note(r protocol.Record) error {
 	switch r.State {
 	case "":
 		r.Layout = s.o.Layout // it was never used
 	case StateLost:
-		next, left, err := outwait(s.line, r, s.o.Layout, s.known.seen, s.line.read().moment, s.clocks())
+		next, left, err := outwait(s.line, r, s.o.Layout, s.known.seen, s.line.read().Moment, s.clocks())
 		if err != nil {
 			return err
 		}
-		if r.version == "" && next.version != "" {
+		if r.Version == "" && next.Version != "" {
 			s.log.missing(r.Worker)
 		}
 		if left > 0 {
@@ -216,9 +217,9 @@ func (s *search) note(r record) error {
 	now := s.line.read()
 	s.known.seen.forget(lostKey(r.Worker))
 	if r.State == StateHeld {
-		s.known.seen.sees(recordKey(r.Worker), r.version, now.at, healing(r.Layout.Unit))
+		s.known.seen.sees(recordKey(r.Worker), r.Version, now.At, protocol.Healing(r.Layout.Unit))
 	}
-	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(s.known.lost[r.Worker])
+	s.read[r.Worker] = s.door.Heal(r, now.own).WithBoundsOf(s.known.lost[r.Worker])
 	return nil
 }
 
@@ -234,14 +235,14 @@ func (s *search) wait(wait time.Duration, none error) error {
 		if wait <= 0 || s.left < wait {
 			wait = s.left
 		}
-		s.begun = now.at // the wait for the lost record ends by itself
+		s.begun = now.At // the wait for the lost record ends by itself
 	}
 	if wait <= 0 {
 		return none
 	}
 	wait = min(wait, max(s.o.Window/4, longest/64)) // a holder may also release its worker ID
 	until := s.begun.Add(longest + longest/2)
-	if now.at.Add(wait).After(until) {
+	if now.At.Add(wait).After(until) {
 		return none
 	}
 	if !now.end.IsZero() && now.end.Before(until) {

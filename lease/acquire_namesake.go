@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // This file finds a namesake: a live lease of another process with the same Options.Owner. Each of
@@ -17,11 +19,11 @@ import (
 
 // namesake is what a lease knows of its namesake.
 type namesake struct {
-	mine    map[int]string // by worker ID: the token that this lease drew last
-	entry   string         // the version of the owner's entry that this lease knows
-	suspect record         // the namesake's, as it was at the first look; zero if there is none
-	found   bool           // the namesake is in this log
-	note    string         // what the owner's entry has yet to say, so that the namesake logs it too
+	mine    map[int]string  // by worker ID: the token that this lease drew last
+	entry   string          // the version of the owner's entry that this lease knows
+	suspect protocol.Record // the namesake's, as it was at the first look; zero if there is none
+	found   bool            // the namesake is in this log
+	note    string          // what the owner's entry has yet to say, so that the namesake logs it too
 
 	next  time.Time     // when the lease looks again,
 	pause time.Duration // and how long after the look before; 0 if it begins anew
@@ -74,19 +76,19 @@ func (n *namesake) hears(e Entry) (process string) {
 
 // suspect compares r, a record that may be a namesake's, with the look before. If it has changed,
 // its holder lives, and suspect returns it, and tells it. e is the owner's entry.
-func (k *known) suspect(s line, owner string, e Entry, r record) (process string, err error) {
-	n, now := &k.namesake, s.read().moment
+func (k *known) suspect(s line, owner string, e Entry, r protocol.Record) (process string, err error) {
+	n, now := &k.namesake, s.read().Moment
 	switch {
 	case n.found:
-	case r.State != StateHeld, r.Owner != owner, r.Token == n.mine[r.Worker], !r.live(k.idle(r, now)):
-		n.suspect = record{}
+	case r.State != StateHeld, r.Owner != owner, r.Token == n.mine[r.Worker], !r.Live(k.idle(r, now)):
+		n.suspect = protocol.Record{}
 		if worker, _, _ := decodeOwner(e); worker == r.Worker { // what the entry says leads to nobody
 			n.entry = e.Version
 		}
 	case r.Token != n.suspect.Token:
-		k.seen.sees(recordKey(r.Worker), r.version, now.at, healing(r.Layout.Unit))
+		k.seen.sees(recordKey(r.Worker), r.Version, now.At, protocol.Healing(r.Layout.Unit))
 		n.suspect, n.pause = r, 0
-	case r.version != n.suspect.version:
+	case r.Version != n.suspect.Version:
 		n.found, n.note = true, processText(hostname(), os.Getpid())
 		return processText(r.Host, r.PID), n.tell(s, owner, e)
 	}

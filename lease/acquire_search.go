@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // search looks for a worker ID that can be taken. It reads the worker ID that the owner had
@@ -52,23 +54,23 @@ type reporter interface {
 // round is what a search reads from the door and the engine's time on. It is forgotten when the
 // round ends.
 type round struct {
-	door     door
-	now      time.Time      // the engine's; zero if it has no clock
-	asked    moment         // when now was read
-	owner    Entry          // of the owner's last worker ID, if it can be read
-	badOwner bool           // the owner's entry cannot be read
-	read     map[int]record // nil before a round begins
-	bad      map[int]error  // worker IDs that are unusable
-	left     time.Duration  // until the first lost record may be replaced; 0 if none is lost
-	whole    bool           // all worker IDs were read
-	races    int            // how often other processes were quicker
+	door     protocol.Door
+	now      time.Time               // the engine's; zero if it has no clock
+	asked    protocol.Moment         // when now was read
+	owner    Entry                   // of the owner's last worker ID, if it can be read
+	badOwner bool                    // the owner's entry cannot be read
+	read     map[int]protocol.Record // nil before a round begins
+	bad      map[int]error           // worker IDs that are unusable
+	left     time.Duration           // until the first lost record may be replaced; 0 if none is lost
+	whole    bool                    // all worker IDs were read
+	races    int                     // how often other processes were quicker
 }
 
 // attempt is a record whose save takes a worker ID.
 type attempt struct {
 	candidate
-	window window
-	wanted record
+	window protocol.Window
+	wanted protocol.Record
 	begun  reading // when it was made
 	born   uint64  // the machine's generation
 	unsure error   // why its save failed, if it may still be made; else nil
@@ -76,13 +78,13 @@ type attempt struct {
 
 // shutDoor is a door that is not open, and what is known about it.
 type shutDoor struct {
-	door, made door // made is what replaces a door that is lost or cannot be read
-	clocks
+	door, made protocol.Door // made is what replaces a door that is lost or cannot be read
+	protocol.Clocks
 	isNew bool   // the store is known to be new
 	used  string // what shows that the store is not new, if that was looked for
 }
 
-func newSearch(s line, n needs) *search { return &search{needs: n, line: s, begun: s.read().at} }
+func newSearch(s line, n needs) *search { return &search{needs: n, line: s, begun: s.read().At} }
 
 const (
 	// maxProbes is how many worker IDs a search reads at random.
@@ -104,14 +106,18 @@ func (s *search) engineNow() time.Time {
 	if s.now.IsZero() {
 		return s.now
 	}
-	return s.now.Add(s.line.read().at.Sub(s.asked.at))
+	return s.now.Add(s.line.read().At.Sub(s.asked.At))
 }
 
 // clocks returns the readings of both clocks.
-func (s *search) clocks() clocks { return clocks{s.line.read().own, s.engineNow()} }
+func (s *search) clocks() protocol.Clocks {
+	return protocol.Clocks{Own: s.line.read().own, Engine: s.engineNow()}
+}
 
 // silent returns how long a record is known not to have been renewed when it was read.
-func (s *search) silent(r record) time.Duration { return s.known.silent(r, s.asked, s.clocks()) }
+func (s *search) silent(r protocol.Record) time.Duration {
+	return s.known.silent(r, s.asked, s.clocks())
+}
 
 // because adds the last failure of a save to err, which is a context's.
 func (s *search) because(err error) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // occupy opens the store, and gives each worker ID of a layout for which is returns true to a live
@@ -23,8 +24,8 @@ func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker in
 	require.NoError(t, Init(t.Context(), m, layout))
 	for worker := range 1 << layout.WorkerBits {
 		if is(worker) {
-			r := record{Worker: worker, Layout: layout}.take(window{},
-				record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, clocks{own: time.Now()})
+			r := protocol.Record{Worker: worker, Layout: layout}.Take(protocol.Window{},
+				protocol.Record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, protocol.Clocks{Own: time.Now()})
 			r.Saves, r.Marked = 1, true
 			_, err := putRecord(m.line(), r)
 			require.NoError(t, err)
@@ -81,19 +82,19 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 // record. Then the wait for the door is enough.
 func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	m, l := newMemory(), snowflake.DefaultLayout()
-	wait := func() (record, time.Duration) {
-		next, left, err := outwait(m.line(), record{Worker: 1, State: StateLost}, l, newSightings(), thisMoment(), clocks{own: time.Now()})
+	wait := func() (protocol.Record, time.Duration) {
+		next, left, err := outwait(m.line(), protocol.Record{Worker: 1, State: StateLost}, l, newSightings(), thisMoment(), protocol.Clocks{Own: time.Now()})
 		require.NoError(t, err)
 		return next, left
 	}
 	next, left := wait()
-	require.Equal(t, healing(l.Unit), left)
-	require.Empty(t, next.version, "nothing is saved")
+	require.Equal(t, protocol.Healing(l.Unit), left)
+	require.Empty(t, next.Version, "nothing is saved")
 	_, err := m.Put(t.Context(), markKey(1), "", []byte("token"))
 	require.NoError(t, err)
 	next, left = wait()
-	require.Equal(t, healing(l.Unit), left)
-	require.NotEmpty(t, next.version)
+	require.Equal(t, protocol.Healing(l.Unit), left)
+	require.NotEmpty(t, next.Version)
 	require.NotEmpty(t, next.Waited.Name)
 }
 
@@ -108,20 +109,20 @@ func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 			}
 			return next(ctx, q)
 		}
-		wait := func(r record) (record, time.Duration, error) {
+		wait := func(r protocol.Record) (protocol.Record, time.Duration, error) {
 			begun := time.Now().Add(-r.Waited.For - time.Minute)
 			seen := &sightings{of: map[string]sighting{lostKey(0): {r.Waited.Name, begun, time.Now()}}}
-			return outwait(m.line(), r, plain, seen, thisMoment(), clocks{own: time.Now()})
+			return outwait(m.line(), r, plain, seen, thisMoment(), protocol.Clocks{Own: time.Now()})
 		}
 		_, err := m.Put(t.Context(), markKey(0), "", []byte("token"))
 		require.NoError(t, err)
 		m.becomes(quicker)
-		_, left, err := wait(record{State: StateLost})
+		_, left, err := wait(protocol.Record{State: StateLost})
 		require.NoError(t, err)
-		require.Equal(t, healing(ms), left)
+		require.Equal(t, protocol.Healing(ms), left)
 		_, left, err = wait(m.record(0))
 		require.NoError(t, err)
-		require.Equal(t, healing(ms)-time.Minute, left)
+		require.Equal(t, protocol.Healing(ms)-time.Minute, left)
 		require.Equal(t, time.Minute, m.record(0).Waited.For)
 		m.becomes(down)
 		_, _, err = wait(m.record(0))
@@ -164,7 +165,7 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 // A process that saw a wait begin knows all of it, even if other processes have saved it since.
 func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
 	s, begun := newSightings(), time.Now()
-	at := func(d time.Duration) moment { return moment{at: begun.Add(d)} }
+	at := func(d time.Duration) protocol.Moment { return protocol.Moment{At: begun.Add(d)} }
 	require.Zero(t, s.lasts("key", "name", time.Second, at(0), time.Minute))
 	require.Equal(t, 4*time.Second, s.lasts("key", "name", 2*time.Second, at(5*time.Second), time.Minute))
 	require.Equal(t, 4*time.Second, s.lasts("key", "name", 3*time.Second, at(6*time.Second), time.Minute))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 func (s *search) attempt(c candidate) (attempt, error) {
@@ -21,8 +23,8 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	if err != nil {
 		return attempt{}, err
 	}
-	id := record{
-		Token:  s.clones.newToken(born, begun.at),
+	id := protocol.Record{
+		Token:  s.clones.newToken(born, begun.At),
 		Owner:  s.o.Owner,
 		Host:   hostname(),
 		PID:    os.Getpid(),
@@ -33,17 +35,17 @@ func (s *search) attempt(c candidate) (attempt, error) {
 
 		FloorEvery: s.o.FloorEvery,
 	}
-	w := window{seq: c.seq, from: rules.begin(c.from, begun.own), before: c.from}
+	w := protocol.Window{Seq: c.seq, From: rules.begin(c.from, begun.own), Before: c.from}
 	if s.o.seeksNamesake() {
 		s.known.namesake.mine[c.record.Worker] = id.Token
 	}
 	id.Least, _ = s.line.floor().least(w, false)
-	return attempt{c, w, c.record.take(w, id, clocks{begun.own, s.engineNow()}), begun, born, nil}, nil
+	return attempt{c, w, c.record.Take(w, id, protocol.Clocks{Own: begun.own, Engine: s.engineNow()}), begun, born, nil}, nil
 }
 
 // save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
 // its worker ID finds it.
-func (s *search) save(a *attempt) (saved record, err error) {
+func (s *search) save(a *attempt) (saved protocol.Record, err error) {
 	worker := a.record.Worker
 	s.known.last = worker
 	if name := strconv.Itoa(worker); s.o.Reuse != ReuseOnce && string(s.owner.Value) != name {
@@ -66,39 +68,39 @@ func (s *search) save(a *attempt) (saved record, err error) {
 // then looks at the door and at the record again: if the store has lost entries since they
 // were read, the worker ID may be another holder's, so confirm removes the record, and the
 // error matches ErrWiped. Last of all, it looks at the watermark.
-func (s *search) confirm(a *attempt, saved record) (record, error) {
+func (s *search) confirm(a *attempt, saved protocol.Record) (protocol.Record, error) {
 	saved, err := s.mark(a, saved)
 	if err == nil {
-		a.window.above, s.known.passed, err = above(s.line, s.door, a.record, time.Time{}, s.known.passed)
+		a.window.Above, s.known.passed, err = above(s.line, s.door, a.record, time.Time{}, s.known.passed)
 	}
 	return saved, err
 }
 
-func (s *search) mark(a *attempt, saved record) (record, error) {
+func (s *search) mark(a *attempt, saved protocol.Record) (protocol.Record, error) {
 	if saved.Marked {
 		return saved, nil
 	}
-	err := putMark(s.line, saved)
+	err := markWorker(s.line, saved)
 	switch {
-	case a.record.version == "" && err == nil:
+	case a.record.Version == "" && err == nil:
 		err = s.lookAgain(saved)
-	case a.record.version != "" && errors.Is(err, ErrWiped):
+	case a.record.Version != "" && errors.Is(err, ErrWiped):
 		err = nil // the mark is of the record before
 	}
 	saved.Marked = err == nil
 	if errors.Is(err, ErrWiped) {
-		_ = s.line.delete(recordKey(saved.Worker), saved.version)
+		_ = s.line.delete(recordKey(saved.Worker), saved.Version)
 	}
 	return saved, err
 }
 
-func (s *search) lookAgain(saved record) error {
+func (s *search) lookAgain(saved protocol.Record) error {
 	is, err := getDoor(s.line)
 	if err != nil {
 		return err
 	}
 	found, err := getRecord(s.line, saved.Worker)
-	if err == nil && (is.Name != s.door.Name || found.version != saved.version) {
+	if err == nil && (is.Name != s.door.Name || found.Version != saved.Version) {
 		err = fmt.Errorf("%w, while worker %d was taken", ErrWiped, saved.Worker)
 	}
 	return err
@@ -177,14 +179,14 @@ func free(s line, a attempt) (done bool) {
 		switch {
 		case err == nil && stray:
 			// The holder whose record was lost would take this one for a later holder's.
-			err = s.delete(recordKey(r.Worker), r.version)
+			err = s.delete(recordKey(r.Worker), r.Version)
 		case err == nil:
-			next := r.undo(a.record, a.window)
+			next := r.Undo(a.record, a.window)
 			next.Saves++
 			_, err = putRecord(s, next)
 		}
 		return err == nil
-	case r.version != a.record.version:
+	case r.Version != a.record.Version:
 		return true // its save can no longer be made
 	}
 	return a.unsure == nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // History is what a store knew, when it was read, of who held its worker IDs. It answers for many
@@ -68,16 +69,16 @@ func ReadHistory(ctx context.Context, s Store) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.version == "" {
+	if d.Version == "" {
 		return nil, fmt.Errorf("%w: the store has no entries", ErrWiped)
 	}
 	h := newHistory(d)
 	for worker := range bad {
 		h.put(worker, &past{whole: never, floor: never})
 	}
-	for _, r := range sorted(maps.Values(records)) {
+	for _, r := range protocol.Sorted(maps.Values(records)) {
 		holdings, whole, err := kept.of(from, &r)
-		if err == nil && r.version != "" && r.Layout != d.Layout {
+		if err == nil && r.Version != "" && r.Layout != d.Layout {
 			err = fmt.Errorf("%w: worker %d has the layout %v, and the store %v", ErrBadRecord, r.Worker, r.Layout, d.Layout)
 		}
 		if err != nil && !errors.Is(err, ErrBadRecord) {
@@ -91,10 +92,10 @@ func ReadHistory(ctx context.Context, s Store) (*History, error) {
 	return h, errors.Join(slices.Collect(maps.Values(bad))...)
 }
 
-func newHistory(d door) *History {
+func newHistory(d protocol.Door) *History {
 	h := &History{layout: d.Layout, far: map[int]*past{}}
 	h.near = make([]*past, min(nearest, 1<<d.Layout.WorkerBits))
-	h.none = past{whole: h.wholeFrom(d, record{}), floor: never}
+	h.none = past{whole: h.wholeFrom(d, protocol.Record{}), floor: never}
 	return h
 }
 
@@ -123,7 +124,7 @@ func (h *History) of(worker int) *past {
 type chunkEntries map[int]map[int]Entry
 
 // allChunks lists the history once, if a record has a part of it there.
-func allChunks(s line, records map[int]record) (chunkEntries, error) {
+func allChunks(s line, records map[int]protocol.Record) (chunkEntries, error) {
 	found := chunkEntries{}
 	for _, r := range records {
 		if r.Chunks.First < r.Chunks.Next {
@@ -148,7 +149,7 @@ func allChunks(s line, records map[int]record) (chunkEntries, error) {
 
 // of returns the holdings of r that are not in its record, and whether they are all there. If a
 // chunk is missing because r was replaced meanwhile, r becomes its successor.
-func (c chunkEntries) of(s line, r *record) (holdings []Holding, whole bool, err error) {
+func (c chunkEntries) of(s line, r *protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
 	for chunk := r.Chunks.First; chunk < r.Chunks.Next; chunk++ {
 		e, ok := c[r.Worker][chunk]
 		if !ok {
@@ -163,30 +164,30 @@ func (c chunkEntries) of(s line, r *record) (holdings []Holding, whole bool, err
 	return holdings, true, nil
 }
 
-func (h *History) wholeFrom(d door, r record) int64 {
-	if from, ok := d.begin(r); ok {
+func (h *History) wholeFrom(d protocol.Door, r protocol.Record) int64 {
+	if from, ok := d.Complete(r); ok {
 		return h.tick(from)
 	}
 	return never
 }
 
 // add adds what is known of a worker ID.
-func (h *History) add(d door, r record, earlier []Holding, whole bool) {
+func (h *History) add(d protocol.Door, r protocol.Record, earlier []protocol.Holding, whole bool) {
 	p := &past{whole: never, floor: never}
 	h.put(r.Worker, p)
 	if whole {
 		p.whole = h.wholeFrom(d, r)
 	}
-	if r.version == "" {
+	if r.Version == "" {
 		return
 	}
 	if r.Copy {
 		p.floor = h.tick(r.Floor)
 	}
 	bySeq := map[int][]*Holding{}
-	for _, all := range [][]Holding{{r.holding()}, r.Ended, earlier} {
+	for _, all := range [][]protocol.Holding{{r.Holding()}, r.Ended, earlier} {
 		for i := range all {
-			by := &all[i]
+			by := (*Holding)(&all[i])
 			if !by.From.Before(by.To) {
 				continue
 			}
@@ -208,7 +209,7 @@ func (h *History) add(d door, r record, earlier []Holding, whole bool) {
 	for seq := range p.lines {
 		p.lines[seq] = h.timeline(bySeq[seq])
 		if r.Copy {
-			p.lines[seq].notReported = h.tick(r.bound(seq))
+			p.lines[seq].notReported = h.tick(r.BoundOf(seq))
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // idAt returns an ID.
@@ -30,7 +31,7 @@ func idAt(l snowflake.Layout, worker, seq int, t time.Time) snowflake.ID {
 
 // audited returns the History of a door and records, whose chunks are all there unless a worker ID
 // is in torn.
-func audited(d door, torn int, records ...record) *History {
+func audited(d protocol.Door, torn int, records ...protocol.Record) *History {
 	h := newHistory(d)
 	for _, r := range records {
 		h.add(d, r, nil, r.Worker != torn)
@@ -43,23 +44,23 @@ func audited(d door, torn int, records ...record) *History {
 func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
-	held := func(change func(*record)) record {
-		r := record{Worker: 3, Layout: both, State: StateHeld, Token: "now", Store: "s", ClockSeq: 1, From: at(20), version: "1",
-			Bounds: []time.Time{at(20), at(30)}, Ended: []Holding{
+	held := func(change func(*protocol.Record)) protocol.Record {
+		r := protocol.Record{Worker: 3, Layout: both, State: StateHeld, Token: "now", Store: "s", ClockSeq: 1, From: at(20), Version: "1",
+			Bounds: []time.Time{at(20), at(30)}, Ended: []protocol.Holding{
 				{Worker: 3, From: at(10), To: at(20), Token: "old"}, {Worker: 3, From: at(0), To: at(5), Token: "older"}}}
 		if change != nil {
 			change(&r)
 		}
 		return r
 	}
-	open := door{Name: "s", Layout: both, Open: true, version: "1"}
-	healed := door{Name: "s", Layout: both, Open: true, Healed: true, Floor: at(12), version: "1"}
-	closed := door{Name: "s", Layout: both, version: "1"}
+	open := protocol.Door{Name: "s", Layout: both, Open: true, Version: "1"}
+	healed := protocol.Door{Name: "s", Layout: both, Open: true, Healed: true, Floor: at(12), Version: "1"}
+	closed := protocol.Door{Name: "s", Layout: both, Version: "1"}
 	type says map[int]any // by seconds: the token of the holder, or the error
 	never, forgotten, notReported := ErrNeverIssued, ErrForgotten, ErrNotReported
 	for why, test := range map[string]struct {
-		d    door
-		r    record
+		d    protocol.Door
+		r    protocol.Record
 		torn bool
 		seq  int
 		says says
@@ -68,27 +69,27 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 			-1: never, 0: "older", 4: "older", 5: never, 9: never, 10: "old", 19: "old", 20: never, 99: never}},
 		"the holder's clock sequence":         {open, held(nil), false, 1, says{19: never, 20: "now", 29: "now", 30: never}},
 		"a clock sequence that nobody used":   {open, held(nil), false, 2, says{15: never, 25: never}},
-		"released":                            {open, held(func(r *record) { r.State = StateFree; r.Bounds[1] = at(25) }), false, 1, says{24: "now", 25: never}},
-		"spent":                               {open, held(func(r *record) { r.State = StateSpent }), false, 0, says{4: "older", 5: never}},
-		"given back unused":                   {open, held(func(r *record) { r.State = StateFree; r.Bounds[1] = at(20) }), false, 1, says{20: never, 25: never}},
-		"trimmed":                             {open, held(func(r *record) { r.Forgotten = at(8) }), false, 0, says{-1: forgotten, 4: "older", 7: forgotten, 8: never, 15: "old"}},
-		"an earlier record was lost":          {open, held(func(r *record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 8: never}},
+		"released":                            {open, held(func(r *protocol.Record) { r.State = StateFree; r.Bounds[1] = at(25) }), false, 1, says{24: "now", 25: never}},
+		"spent":                               {open, held(func(r *protocol.Record) { r.State = StateSpent }), false, 0, says{4: "older", 5: never}},
+		"given back unused":                   {open, held(func(r *protocol.Record) { r.State = StateFree; r.Bounds[1] = at(20) }), false, 1, says{20: never, 25: never}},
+		"trimmed":                             {open, held(func(r *protocol.Record) { r.Forgotten = at(8) }), false, 0, says{-1: forgotten, 4: "older", 7: forgotten, 8: never, 15: "old"}},
+		"an earlier record was lost":          {open, held(func(r *protocol.Record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 8: never}},
 		"a chunk is missing":                  {open, held(nil), true, 0, says{4: "older", 7: forgotten, 15: "old", 99: forgotten}},
-		"a local copy":                        {open, held(func(r *record) { r.Copy = true }), false, 0, says{4: "older", 7: never, 20: notReported, 99: notReported}},
-		"a local copy's other clock sequence": {open, held(func(r *record) { r.Copy = true; r.Floor = at(2) }), false, 2, says{1: forgotten, 2: notReported}},
-		"a local copy that was released":      {open, held(func(r *record) { r.Copy = true; r.State = StateFree }), false, 0, says{20: notReported}},
+		"a local copy":                        {open, held(func(r *protocol.Record) { r.Copy = true }), false, 0, says{4: "older", 7: never, 20: notReported, 99: notReported}},
+		"a local copy's other clock sequence": {open, held(func(r *protocol.Record) { r.Copy = true; r.Floor = at(2) }), false, 2, says{1: forgotten, 2: notReported}},
+		"a local copy that was released":      {open, held(func(r *protocol.Record) { r.Copy = true; r.State = StateFree }), false, 0, says{20: notReported}},
 		"the store is healing":                {closed, held(nil), false, 0, says{4: "older", 7: forgotten, 99: forgotten}},
-		"taken after the store healed":        {healed, held(func(r *record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 9: never, 20: never}},
-		"put back, and perhaps an older one":  {healed, held(func(r *record) { r.Store = "before" }), false, 0, says{4: "older", 7: forgotten, 9: forgotten, 12: "old", 20: never}},
-		"the same, and the engine has no clock": {door{Name: "s", Layout: both, Open: true, Healed: true, version: "1"}, held(func(r *record) { r.Store = "before" }), false, 0,
+		"taken after the store healed":        {healed, held(func(r *protocol.Record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 9: never, 20: never}},
+		"put back, and perhaps an older one":  {healed, held(func(r *protocol.Record) { r.Store = "before" }), false, 0, says{4: "older", 7: forgotten, 9: forgotten, 12: "old", 20: never}},
+		"the same, and the engine has no clock": {protocol.Door{Name: "s", Layout: both, Open: true, Healed: true, Version: "1"}, held(func(r *protocol.Record) { r.Store = "before" }), false, 0,
 			says{4: "older", 7: forgotten, 99: forgotten}},
-		"lost":                             {open, record{Worker: 3, State: StateLost}, false, 0, says{-1: forgotten, 99: forgotten}},
-		"lost, and kept as lost":           {open, record{Worker: 3, State: StateLost, Layout: both, version: "1", Waited: waited{Name: "x"}}, false, 0, says{5: forgotten}},
-		"never leased":                     {open, record{Worker: 4, version: "1"}, false, 0, says{-1: never, 99: never}},
-		"no record, in a store that lost":  {healed, record{Worker: 4, version: "1"}, false, 0, says{11: forgotten, 12: never}},
-		"no record, in a store that heals": {closed, record{Worker: 4, version: "1"}, false, 0, says{11: forgotten, 99: forgotten}},
-		"a change of the clock sequence that was given up: who began later is right": {open, held(func(r *record) {
-			r.Ended = []Holding{{Worker: 3, From: at(0), To: at(30), Token: "given up"},
+		"lost":                             {open, protocol.Record{Worker: 3, State: StateLost}, false, 0, says{-1: forgotten, 99: forgotten}},
+		"lost, and kept as lost":           {open, protocol.Record{Worker: 3, State: StateLost, Layout: both, Version: "1", Waited: protocol.Waited{Name: "x"}}, false, 0, says{5: forgotten}},
+		"never leased":                     {open, protocol.Record{Worker: 4, Version: "1"}, false, 0, says{-1: never, 99: never}},
+		"no record, in a store that lost":  {healed, protocol.Record{Worker: 4, Version: "1"}, false, 0, says{11: forgotten, 12: never}},
+		"no record, in a store that heals": {closed, protocol.Record{Worker: 4, Version: "1"}, false, 0, says{11: forgotten, 99: forgotten}},
+		"a change of the clock sequence that was given up: who began later is right": {open, held(func(r *protocol.Record) {
+			r.Ended = []protocol.Holding{{Worker: 3, From: at(0), To: at(30), Token: "given up"},
 				{Worker: 3, From: at(10), To: at(20), Token: "later"}}
 		}), false, 0, says{9: "given up", 10: "later", 19: "later", 20: "given up", 30: never}},
 	} {
@@ -114,9 +115,9 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 func TestHistoryNamesTheHoldersAroundAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
-	h := audited(door{Name: "s", Layout: both, Open: true}, none,
-		record{Worker: 3, Layout: both, Token: "c", From: at(20), Bounds: []time.Time{at(30)}, version: "1",
-			Ended: []Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"},
+	h := audited(protocol.Door{Name: "s", Layout: both, Open: true}, none,
+		protocol.Record{Worker: 3, Layout: both, Token: "c", From: at(20), Bounds: []time.Time{at(30)}, Version: "1",
+			Ended: []protocol.Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"},
 				{From: at(-9), To: at(-9), Token: "unused"}}})
 	for s, want := range map[int][2]string{
 		-1: {"", "a"},
@@ -146,7 +147,7 @@ func TestHistoryNamesTheHoldersAroundAnID(t *testing.T) {
 
 // issuer returns the holding of an ID, in the slow way: of those that have its time, the one that
 // began last.
-func issuer(holdings []Holding, parts snowflake.Parts) (by Holding, ok bool) {
+func issuer(holdings []protocol.Holding, parts snowflake.Parts) (by protocol.Holding, ok bool) {
 	for _, h := range holdings {
 		if h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To) && (!ok || h.From.After(by.From)) {
 			by, ok = h, true
@@ -163,17 +164,17 @@ func TestHistoryOfHoldingsThatOverlap(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 42))
 		l := layouts[r.IntN(len(layouts))]
 		begun := time.UnixMilli(3000)
-		var all []Holding
+		var all []protocol.Holding
 		for i := range r.IntN(8) {
 			from := begun.Add(time.Duration(r.IntN(40)) * ms / 2)
-			all = append(all, Holding{
+			all = append(all, protocol.Holding{
 				ClockSeq: r.IntN(1 << min(1, l.ClockSeqBits)),
 				From:     from,
 				To:       from.Add(time.Duration(r.IntN(30)-3) * ms / 2),
 				Token:    fmt.Sprint(i),
 			})
 		}
-		h := audited(door{Name: "s", Layout: l, Open: true}, none, record{Layout: l, version: "1", Ended: all, Bounds: []time.Time{{}}})
+		h := audited(protocol.Door{Name: "s", Layout: l, Open: true}, none, protocol.Record{Layout: l, Version: "1", Ended: all, Bounds: []time.Time{{}}})
 		for ms := range 60 {
 			for seq := range 2 {
 				if seq >= 1<<l.ClockSeqBits {
@@ -187,7 +188,7 @@ func TestHistoryOfHoldingsThatOverlap(t *testing.T) {
 					continue
 				}
 				require.NoError(t, err, "seed %d: %v", seed, all)
-				require.Equal(t, want, *by, "seed %d, %v: %v", seed, l.Decode(id), all)
+				require.Equal(t, Holding(want), *by, "seed %d, %v: %v", seed, l.Decode(id), all)
 			}
 		}
 	}
@@ -302,7 +303,7 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 		_, err = h.Whois(ids[0])
 		require.ErrorIs(t, err, ErrForgotten)
 
-		value, err := json.Marshal(record{})
+		value, err := json.Marshal(protocol.Record{})
 		require.NoError(t, err)
 		m.stores(doorKey, string(value))
 		h, err = ReadHistory(t.Context(), m)
@@ -313,8 +314,8 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 
 func TestHistoryAllocatesNothing(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	h := audited(door{Name: "s", Layout: both, Open: true}, none,
-		record{Worker: 3, Layout: both, Token: "c", From: begun, Bounds: []time.Time{begun.Add(time.Hour)}, version: "1"})
+	h := audited(protocol.Door{Name: "s", Layout: both, Open: true}, none,
+		protocol.Record{Worker: 3, Layout: both, Token: "c", From: begun, Bounds: []time.Time{begun.Add(time.Hour)}, Version: "1"})
 	for _, id := range []snowflake.ID{idAt(both, 3, 0, begun), idAt(both, 4, 0, begun), idAt(both, 3, 0, begun.Add(time.Hour)), -1} {
 		assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = h.Whois(id) }))
 	}
@@ -325,12 +326,12 @@ func BenchmarkHistory(b *testing.B) {
 	l := snowflake.DefaultLayout()
 	begun := l.Epoch.Time().Add(24 * time.Hour)
 	const holdings, each = 100_000, 1000 * time.Second
-	d := door{Name: "s", Layout: l, Open: true}
+	d := protocol.Door{Name: "s", Layout: l, Open: true}
 	h := newHistory(d)
 	for worker := range 1024 {
-		r := record{Worker: worker, Layout: l, Token: "now", Store: "s", version: "1", Bounds: []time.Time{begun}}
+		r := protocol.Record{Worker: worker, Layout: l, Token: "now", Store: "s", Version: "1", Bounds: []time.Time{begun}}
 		for n := range holdings / 1024 {
-			r.Ended = append(r.Ended, Holding{
+			r.Ended = append(r.Ended, protocol.Holding{
 				Worker: worker,
 				From:   begun.Add(time.Duration(n) * each),
 				To:     begun.Add(time.Duration(n)*each + each*9/10),

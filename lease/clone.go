@@ -28,7 +28,7 @@ type cloning struct {
 // errCloned says that another copy of this machine may hold the same worker ID.
 var errCloned = fmt.Errorf("%w: the machine was cloned, and another copy may have the worker ID", ErrLost)
 
-// machine.OpenVMClock returns the machine's generation, or nil if the machine does not report clones. If
+// openVMClock returns the machine's generation, or nil if the machine does not report clones. If
 // there is a device that cannot be used, unused says why.
 func (o *Options) openVMClock() (generation *atomic.Uint64, unused, err error) {
 	generation, err = machine.OpenVMClock(o.VMClock)

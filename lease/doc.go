@@ -60,35 +60,38 @@
 // holders have no instant in common.
 //
 // Why it holds. Each line begins with a name, by which the stories (testdata/stories) cite it, and
-// ends with the functions of protocol.go, or the methods, that keep it. What one holder knows is a
-// value, a hold: its methods renew, bump, release, look and restore take these steps, and depend
-// only on the hold and on the answers of the store.
+// ends with the functions of the internal package protocol, or the methods, that keep it. What one
+// holder knows is a value, a hold: its methods renew, bump, release, look and restore take these
+// steps, and depend only on the hold and on the answers of the store.
 //
 //  1. chain: The versions of a record form one chain, because each save names the version that it
 //     was made from, and fails if another save came first (Store.Put, putRecord).
 //  2. hold: The saves of one holder are a stretch of the chain, because every save carries the
-//     holder's token, and a save that meets another token ends the hold (hold.look, judge).
+//     holder's token, and a save that meets another token ends the hold (hold.look,
+//     protocol.Judge).
 //  3. begin: A holder's window under c begins at the bound for c in the record before its stretch,
-//     or before it changed to c, or later (record.start, record.take, hold.bump).
+//     or before it changed to c, or later (protocol.Record.Start, protocol.Record.Take, hold.bump).
 //  4. end: The window ends at the bound in the holder's own last save, which never goes back
-//     (hold.renew, record.extend).
+//     (hold.renew, protocol.Record.Extend).
 //  5. back: Bounds do not go back along the chain, except when a worker ID is given back: then the
 //     generator has stopped, and the bound is the end of what it stamped; or nothing was stamped
 //     and the bound is what it was. It is no earlier than the last floor, which the watermark may
-//     have passed (hold.release, record.undo).
+//     have passed (hold.release, protocol.Record.Undo).
 //
 // So each window begins at the end of the window before it, or later. No clock appears in this
 // proof: clients' clocks only propose bounds, and the engine's clock has no part in it. Who is
-// taken for dead (record.live) decides only how soon a worker ID is free.
+// taken for dead (protocol.Record.Live) decides only how soon a worker ID is free.
 //
 // silence: A holder is dead if its record has not changed for its window. The processes that wait
-// for that measure it by their monotonic clocks (record.live, watch.silent). They keep in the entry
-// "silence" how long it has been, so that the next process goes on from there. If the engine has a
-// clock, and both that clock and the waiting process's own have passed the holder's bounds, the
-// engine's clock counts, too. So no single clock that is wrong makes a live holder look dead.
+// for that measure it by their monotonic clocks (protocol.Record.Live, watch.silent). They keep in
+// the entry "silence" how long it has been, so that the next process goes on from there. If the
+// engine has a clock, and both that clock and the waiting process's own have passed the holder's
+// bounds, the engine's clock counts, too. So no single clock that is wrong makes a live holder look
+// dead.
 //
 // The history is a part of the chain: a record keeps the holdings that have ended. Earlier holdings
-// are in other entries, which are made before the record that counts them (record.succeed).
+// are in other entries, which are made before the record that counts them
+// (protocol.Record.Succeed).
 //
 // # A lost worker ID
 //
@@ -116,8 +119,8 @@
 // # A fencing token
 //
 // The IDs of a worker ID rise across its holders. So if a fleet has one worker ID (Options.Count
-// 1), and its holder is the leader, the leader's first ID is a fencing token. Storage that keeps the
-// last token with what it stores, and refuses a lower one, refuses a leader that was paused and
+// 1), and its holder is the leader, the leader's first ID is a fencing token. Storage that keeps
+// the last token with what it stores, and refuses a lower one, refuses a leader that was paused and
 // replaced: see the example of [Acquire]. If a lost worker ID was replaced, take a new ID. With
 // clock sequences or [snowflake.RewindPolicy], IDs do not rise, and are no tokens.
 //
@@ -129,21 +132,21 @@
 //
 //   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
 //     may, as long as its window lasts and less than a window has passed since its last save, by
-//     every clock that can tell (hold.restore, record.restorable), and no release has gone without
-//     an answer (it may have freed the worker ID). If only the engine's clock says that it is too
-//     late, the holder asks again until its window ends. The bound does not move in the same save.
-//     The holder looks again when it knows that the record is there (hold.mayRestore): if it is too
-//     late by then, the worker ID is lost.
+//     every clock that can tell (hold.restore, protocol.Record.Restorable), and no release has gone
+//     without an answer (it may have freed the worker ID). If only the engine's clock says that it
+//     is too late, the holder asks again until its window ends. The bound does not move in the same
+//     save. The holder looks again when it knows that the record is there (hold.mayRestore): if it
+//     is too late by then, the worker ID is lost.
 //   - heal: Then the holder also puts back the watermark, its owner's entry and the entry "store".
 //     An entry "store" that a newcomer with another layout has made, and that is not open yet, is
-//     replaced. So is one that Init or NewStore opened by mistake (door.mistaken). In this entry
-//     the holder counts the time of the next rule, so that a newcomer hours later does not wait
-//     (Lease.heal).
-//   - door: The entry "store" is made first. A newcomer that does not find it waits for
-//     [MaxWindow] and a minute. The time is counted by the monotonic clocks of those who wait, and
-//     kept in the entry, so they wait for it together, one after the other (door.advance). Then
-//     worker IDs that still have no record may be taken, from the newcomer's time on, or from the
-//     engine's if it is later (door.heal). While these two clocks differ by more than a minute, one
+//     replaced. So is one that Init or NewStore opened by mistake (protocol.Door.Mistaken). In this
+//     entry the holder counts the time of the next rule, so that a newcomer hours later does not
+//     wait (Lease.heal).
+//   - door: The entry "store" is made first. A newcomer that does not find it waits for [MaxWindow]
+//     and a minute. The time is counted by the monotonic clocks of those who wait, and kept in the
+//     entry, so they wait for it together, one after the other (protocol.Door.Advance). Then worker
+//     IDs that still have no record may be taken, from the newcomer's time on, or from the engine's
+//     if it is later (protocol.Door.Heal). While these two clocks differ by more than a minute, one
 //     of them is wrong, and nobody takes a worker ID. Init and NewStore open a store at once, but
 //     not one that has a record or a mark. In a directory of which nothing tells that it was used,
 //     a newcomer waits for its own window only.
@@ -151,7 +154,7 @@
 //     it stays as it is, its worker ID is not used, and its holder takes another one.
 //   - mark: The mark of a worker ID is made after its first record and before anything is stamped.
 //     If a newcomer finds a mark without a record, the worker ID is not used for the same
-//     time, and then from the newcomer's or the engine's time on (record.missing).
+//     time, and then from the newcomer's or the engine's time on (protocol.Record.Missing).
 //   - look again: A newcomer that made a record for a worker ID without a mark looks at the entry
 //     "store" and at its record again before it stamps. If either has changed, entries were lost
 //     since it looked first, and it begins anew (search.lookAgain).
@@ -160,13 +163,13 @@
 //
 // Why the invariant holds. Let the record of w be lost, and let h have held w last. If h puts its
 // record back, the chain goes on as if nothing had happened: nobody else has taken w, because h was
-// not idle for a window when the record was lost (record.live), and without the record nobody takes
-// w before the wait ends. If h does not put the record back, no save of h changes anything any
-// more, since it names a version that is gone. So h stamps at most up to its bound, and this bound
-// is at most MaxWindow ahead of h's clock when the record was lost. The next holder begins a wait
-// later, by a clock that differs from h's by less than the extra minute. So it begins after the
-// bound. A record from before the loss counts for a newcomer with the same floor, because the
-// records of later holders may be lost, too.
+// not idle for a window when the record was lost (protocol.Record.Live), and without the record
+// nobody takes w before the wait ends. If h does not put the record back, no save of h changes
+// anything any more, since it names a version that is gone. So h stamps at most up to its bound,
+// and this bound is at most MaxWindow ahead of h's clock when the record was lost. The next holder
+// begins a wait later, by a clock that differs from h's by less than the extra minute. So it begins
+// after the bound. A record from before the loss counts for a newcomer with the same floor, because
+// the records of later holders may be lost, too.
 //
 // This is the one place where clocks matter: if records are lost, the clocks of the hosts must
 // differ by less than a minute. For Init, NewStore and directories the argument holds only if the
@@ -176,8 +179,8 @@
 //
 //   - overlap: An engine lost what it had acknowledged, for example, and another process took the
 //     worker ID by an older bound. The holder finds out at its next renewal that the windows
-//     overlap (judge). It then stops at once, logs an ERROR with the span in which IDs may have
-//     repeated, and takes another worker ID.
+//     overlap (protocol.Judge). It then stops at once, logs an ERROR with the span in which IDs may
+//     have repeated, and takes another worker ID.
 //
 // # What goes wrong, and how it ends
 //
@@ -227,22 +230,23 @@
 // directory is a part of the owner's name. The proof is in file_copy.go.
 //
 // retire: If the directory is gone for good, only a person knows ([Retire]). Then the worker ID is
-// never used again (record.retire). If the directory is there after all, its owner may go on until
-// the store answers, because nobody else has the worker ID; then it has lost it (judge).
+// never used again (protocol.Record.Retire). If the directory is there after all, its owner may go
+// on until the store answers, because nobody else has the worker ID; then it has lost it
+// (protocol.Judge).
 //
 // # The watermark
 //
 // [Watermark] returns an ID below every ID issued from now on. Three things make it:
 //
-//   - floor: Each save has a floor (record.Least): the holder no longer stamps anything before it,
-//     whatever its clock reads and whether or not the save succeeds, because the generator has
-//     closed the ticks before it. Calls that wait for an earlier tick, and open Holds, keep the
-//     floor back (floor.least).
+//   - floor: Each save has a floor (protocol.Record.Least): the holder no longer stamps anything
+//     before it, whatever its clock reads and whether or not the save succeeds, because the
+//     generator has closed the ticks before it. Calls that wait for an earlier tick, and open
+//     Holds, keep the floor back (floor.least).
 //   - propose: The entry "watermark" has a proposed instant, which never falls. A reader proposes
 //     an instant, and then lists the records. It returns no more than was proposed before the list,
-//     and no more than the floors in the list allow (lowest, mark.publish). It never proposes an
-//     instant after the latest bound in the store (latest). No ID is after this bound, so no row is
-//     missed; and no clock of the engine or of a reader moves it.
+//     and no more than the floors in the list allow (protocol.Lowest, protocol.Watermark.Publish).
+//     It never proposes an instant after the latest bound in the store (protocol.Latest). No ID is
+//     after this bound, so no row is missed; and no clock of the engine or of a reader moves it.
 //   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The
 //     floor that is saved is the beginning of the window: the bound or, if that is later, 20 ms
 //     before its clock, because the generator's clock may lag by as much (rules.begin). Then it
@@ -260,10 +264,10 @@
 //
 // dead: A holder that is dead (silence) counts until its bounds have passed by the clock of the
 // reader and of the engine, and never again after that, however many die one after the other
-// (lowest). If it is replaced before, the next holder's record keeps what it may still stamp
-// (record.Prior). So does the record of a lease that was released without a generator
-// (Lease.Release). If a holder renews after so long a silence, it looks at the watermark, as a
-// newcomer does (hold.overdue). Until then it may issue IDs in the rest of a window that the
+// (protocol.Lowest). If it is replaced before, the next holder's record keeps what it may still
+// stamp (protocol.Record.Prior). So does the record of a lease that was released without a
+// generator (Lease.Release). If a holder renews after so long a silence, it looks at the watermark,
+// as a newcomer does (hold.overdue). Until then it may issue IDs in the rest of a window that the
 // watermark has passed, if its clock still reads a time in it; and a transaction that it began
 // before may still commit. Only the database can stop these: docs/watermark.md shows how.
 //

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,14 +18,21 @@ import (
 )
 
 // declared returns the names of functions, types, variables and constants of the package and of
-// package driver and, after their type's name, of methods and fields.
+// package driver and, after their type's name, of methods and fields. Those of the packages in
+// folder internal follow their package's name.
 func declared(t *testing.T) map[string]bool {
 	names := map[string]bool{}
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	for _, file := range append(files, "driver/driver.go") {
+	inside, err := filepath.Glob("internal/*/*.go")
+	require.NoError(t, err)
+	for _, file := range slices.Concat(files, []string{"driver/driver.go"}, inside) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
+		}
+		in := ""
+		if slices.Contains(inside, file) {
+			in = filepath.Base(filepath.Dir(file)) + "."
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		require.NoError(t, err)
@@ -39,14 +47,14 @@ func declared(t *testing.T) map[string]bool {
 					}
 					name = of.(*ast.Ident).Name + "." + name
 				}
-				names[name] = true
+				names[in+name] = true
 				return false
 			case *ast.ValueSpec:
 				for _, name := range n.Names {
-					names[name.Name] = true
+					names[in+name.Name] = true
 				}
 			case *ast.TypeSpec:
-				names[n.Name.Name] = true
+				names[in+n.Name.Name] = true
 				var members *ast.FieldList
 				switch of := n.Type.(type) {
 				case *ast.StructType:
@@ -58,7 +66,7 @@ func declared(t *testing.T) map[string]bool {
 				}
 				for _, m := range members.List {
 					for _, name := range m.Names {
-						names[n.Name.Name+"."+name.Name] = true
+						names[in+n.Name.Name+"."+name.Name] = true
 					}
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -28,7 +29,7 @@ var (
 	// ErrLost means that another process took the worker ID, or that its record was lost and
 	// may not be put back. Stats and the cause of a snowflake.LeaseExpiredError match it until
 	// the worker ID is replaced; with OnLoss: Stop, Lease.Err matches it too.
-	ErrLost = errors.New("lease: the worker ID is lost")
+	ErrLost = protocol.ErrLost
 
 	// ErrReleased is returned by Lease.Err after Release. It is also the cause of the
 	// snowflake.LeaseExpiredError that the generator returns after Release.

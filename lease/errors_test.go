@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // In an error's text, the cause comes before the consequence, and nothing is repeated. errors.Is
 // still finds every sentinel.
 func TestErrorTextsNameCauseFirst(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)
-	record := record{Worker: 3, State: StateFree, Owner: "orders-1", Host: "h", PID: 7, Bounds: []time.Time{at}}
+	record := protocol.Record{Worker: 3, State: StateFree, Owner: "orders-1", Host: "h", PID: 7, Bounds: []time.Time{at}}
 	hangs := &FileError{Path: "/l/worker-0.lock", Err: fmt.Errorf("lock: %w", context.DeadlineExceeded)}
 	patient, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
@@ -41,12 +42,12 @@ func TestErrorTextsNameCauseFirst(t *testing.T) {
 			"lease: another layout: the store has " + snowflake.DefaultLayout().String() + ", not " + snowflake.DefaultLayout().String()},
 		{&ClockLeapError{Worker: 1, Bound: at, Expected: at.Add(-time.Hour - 123456), MaxLeap: time.Minute}, []error{ErrClockLeap},
 			"lease: the clock leapt forward: worker 1 would stamp up to 2026-11-21T12:00:00.123Z, 1h0m0s ahead of 2026-11-21T11:00:00.123Z; MaxLeap allows 1m0s"},
-		{&ExhaustedError{First: 3, Last: 4, Holders: []Holder{record.held(), record.held()}}, []error{ErrExhausted},
-			"lease: no worker ID is free, of 3 to 4: " + record.held().String() + "; " + record.held().String()},
+		{&ExhaustedError{First: 3, Last: 4, Holders: []Holder{holderOf(record), holderOf(record)}}, []error{ErrExhausted},
+			"lease: no worker ID is free, of 3 to 4: " + holderOf(record).String() + "; " + holderOf(record).String()},
 		{&snowflake.LeaseExpiredError{Worker: 1, NotAfter: at, Time: at.Add(time.Minute), Cause: hangs}, []error{snowflake.ErrLeaseExpired, context.DeadlineExceeded},
 			"snowflake: lease expired: file /l/worker-0.lock: lock: context deadline exceeded; " +
 				"worker 1 may stamp IDs before 2026-11-21T12:00:00.123Z, the next would be at 2026-11-21T12:01:00.123Z"},
-		{errors.New("worker 3 is free from 2026-11-21T12:00:00.123Z on, and was held by orders-1 (h, pid 7)"), nil, record.held().String()},
+		{errors.New("worker 3 is free from 2026-11-21T12:00:00.123Z on, and was held by orders-1 (h, pid 7)"), nil, holderOf(record).String()},
 	} {
 		assert.EqualError(t, tt.err, tt.text)
 		for _, is := range tt.is {

@@ -120,7 +120,7 @@ func (n *node) story() (story []step) {
 // returns is called.
 func (s scope) small() (end func()) {
 	clock, timer, text, die, free := machine.Now, machine.NewTimer, machine.RandomText, machine.Dice, freeLater
-	machine.Now = func() time.Time { return now.reading.at }
+	machine.Now = func() time.Time { return now.reading.At }
 	machine.NewTimer, machine.RandomText, machine.Dice, freeLater = newRest, newText, throw, freed
 	return func() {
 		machine.Now, machine.NewTimer, machine.RandomText, machine.Dice, freeLater = clock, timer, text, die, free

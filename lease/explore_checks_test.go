@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -22,8 +23,8 @@ func (w *world) saves(p *process, q *query, was Entry) {
 	if !ok {
 		return
 	}
-	old, _ := decodeRecord(worker, was)
-	rec, _ := decodeRecord(worker, Entry{Version: "new", Value: q.value})
+	old, _ := protocol.DecodeRecord(worker, was)
+	rec, _ := protocol.DecodeRecord(worker, Entry{Version: "new", Value: q.value})
 	taken := !p.signed[rec.Token]
 	// It is put back, in place of a stray record or of none.
 	back := !taken && old.Token != rec.Token
@@ -33,13 +34,13 @@ func (w *world) saves(p *process, q *query, was Entry) {
 	p.signed = with(p.signed, rec.Token, true)
 	for c := range 1 << w.seqBits {
 		of := [2]int{worker, c}
-		p.saved = with(p.saved, of, times.Later(p.saved[of], rec.bound(c)))
-		if rec.bound(c).Before(old.bound(c)) {
-			w.breaks("the bound of worker ID %d and clock sequence %d goes back from %s to %s", worker, c, w.at(old.bound(c)), w.at(rec.bound(c)))
+		p.saved = with(p.saved, of, times.Later(p.saved[of], rec.BoundOf(c)))
+		if rec.BoundOf(c).Before(old.BoundOf(c)) {
+			w.breaks("the bound of worker ID %d and clock sequence %d goes back from %s to %s", worker, c, w.at(old.BoundOf(c)), w.at(rec.BoundOf(c)))
 		}
 		if old.State == StateHeld || old.State == StateFree {
 			if c == rec.ClockSeq && (taken || old.ClockSeq != c) {
-				p.low = with(p.low, of, old.bound(c))
+				p.low = with(p.low, of, old.BoundOf(c))
 			}
 		}
 	}

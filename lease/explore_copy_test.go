@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // This file is what a scope with a local copy has besides. The processes have one owner and one
@@ -58,9 +60,9 @@ func (w *world) toldAll() bool {
 // mayKeep reports whether the owner of the local copy, if there is one, may have the worker ID of a
 // record: it is not kept for another owner, such as this one before the directory was removed, and
 // its copy is there.
-func (w *world) mayKeep(r record) bool {
+func (w *world) mayKeep(r protocol.Record) bool {
 	identity, here := w.entries[copyPrefix+identityKey], w.entries[copyPrefix+recordKey(r.Worker)]
-	return !w.copies || r.version == "" || r.Owner == "A @"+string(identity.Value) && here.Version != ""
+	return !w.copies || r.Version == "" || r.Owner == "A @"+string(identity.Value) && here.Version != ""
 }
 
 // changesCopy makes a step that changes the local copy.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // This file goes on from a state without further faults, and with all clocks right: what was sent
@@ -68,7 +70,7 @@ func (w *world) ends() {
 func (w *world) retires() {
 	for worker := range w.workers {
 		if r, err := getRecord(w.line(), worker); err == nil && r.State == StateHeld && !w.mayKeep(r) {
-			value, _ := r.retire(clocks{own: w.time()}).encode()
+			value, _ := r.Retire(protocol.Clocks{Own: w.time()}).Encode()
 			w.stores(&query{do: "put", key: recordKey(worker), value: value})
 			w.tell("worker ID %d is retired", worker)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // process is a process of the world. While it does something, it is what it was when it rested
@@ -219,7 +220,7 @@ func (w *world) hears(i, n int, r reply) {
 
 // reading returns what the clocks of p read.
 func (w *world) reading(p *process) reading {
-	return reading{own: w.time().Add(p.offset), moment: moment{at: w.time()}}
+	return reading{own: w.time().Add(p.offset), Moment: protocol.Moment{At: w.time()}}
 }
 
 // replied returns the next reply of the log.
@@ -290,7 +291,7 @@ func (r *replay) ask(_ context.Context, q *query) error {
 		if r.w.clockless {
 			return errors.ErrUnsupported
 		}
-		q.entries = []Entry{{Time: r.reading.at}}
+		q.entries = []Entry{{Time: r.reading.At}}
 		return nil
 	}
 	if a, ok := r.replied(); ok {

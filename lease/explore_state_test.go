@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // This file says when two states are the same: if they have the same text, and the same numbers in
@@ -90,10 +92,10 @@ func (t *text) value(key string, value []byte) {
 	if !ok {
 		of.text = value
 		if worker, isRecord := workerOf(recordPrefix, strings.TrimPrefix(key, copyPrefix)); isRecord {
-			if r, err := decodeRecord(worker, Entry{Version: "1", Value: value}); err == nil {
+			if r, err := protocol.DecodeRecord(worker, Entry{Version: "1", Value: value}); err == nil {
 				of.numbers = []number{{worker: worker, n: int(r.Saves)}}
 				r.Saves = 0
-				of.text, _ = r.encode()
+				of.text, _ = r.Encode()
 			}
 		}
 		values[string(value)] = of
@@ -101,12 +103,12 @@ func (t *text) value(key string, value []byte) {
 	t.add(of)
 }
 
-func (t *text) record(r record) {
+func (t *text) record(r protocol.Record) {
 	t.numbers = append(t.numbers, number{worker: r.Worker, n: int(r.Saves)})
-	t.version(recordKey(r.Worker), r.version)
+	t.version(recordKey(r.Worker), r.Version)
 	t.time(r.Renewed)
 	r.Saves = 0
-	value, _ := r.encode()
+	value, _ := r.Encode()
 	t.text = append(t.text, value...)
 }
 
@@ -267,10 +269,10 @@ func (t *text) lease(l *Lease) {
 	if h != nil {
 		t.record(h.own)
 		w := h.window
-		for _, at := range []time.Time{w.from, w.to, w.before, w.above, h.heard.renewed, h.heard.read, h.passed, h.lowered} {
+		for _, at := range []time.Time{w.From, w.To, w.Before, w.Above, h.heard.renewed, h.heard.read, h.passed, h.lowered} {
 			t.time(at)
 		}
-		t.print(w.seq, h.granted, h.doubt, h.freed, h.overdue, len(h.tried))
+		t.print(w.Seq, h.granted, h.doubt, h.freed, h.overdue, len(h.tried))
 		for _, r := range h.tried {
 			t.record(r)
 		}

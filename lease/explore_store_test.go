@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // sent is a request that failed, or whose process has crashed. It may arrive all the same.
@@ -138,7 +140,7 @@ func (w *world) told(p *process, q *query, err error) string {
 	}
 	what := ""
 	if worker, ok := workerOf(recordPrefix, q.key); ok && q.writes() {
-		rec, _ := decodeRecord(worker, Entry{Version: "x", Value: q.value})
+		rec, _ := protocol.DecodeRecord(worker, Entry{Version: "x", Value: q.value})
 		what = fmt.Sprintf(": %s by %s (%s), clock sequence %d, from %s to %s", rec.State, rec.Owner, rec.Token, rec.ClockSeq, w.at(rec.From), w.at(rec.Bound()))
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // These files tell every story of a small world, and look for a story in which the invariants of
@@ -101,7 +102,7 @@ type scope struct {
 }
 
 // healed returns how many ticks after a loss no window under a lost record is open any more.
-func (s *scope) healed() int { return int((healing(tick) + tick - 1) / tick) }
+func (s *scope) healed() int { return int((protocol.Healing(tick) + tick - 1) / tick) }
 
 // span returns how many ticks a window has.
 func (s *scope) span() int { return max(1, s.window) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // kind is a kind of steps.
@@ -393,7 +394,7 @@ func (w *world) givesUp() {
 
 func newWorld(s *scope) *world {
 	w := &world{scope: s, began: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), hot: none}
-	w.entries = map[string]Entry{doorKey: {Key: doorKey, Version: "0", Value: door{Name: "store", Layout: s.layout(), Open: true}.encode(), Time: w.time()}}
+	w.entries = map[string]Entry{doorKey: {Key: doorKey, Version: "0", Value: protocol.Door{Name: "store", Layout: s.layout(), Open: true}.Encode(), Time: w.time()}}
 	for i := range s.processes + s.readers {
 		name := fmt.Sprint("reader ", i-s.processes+1)
 		if i < s.processes {

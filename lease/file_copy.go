@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // localCopy is a Store around a Store. It keeps the records of one owner in a directory of
@@ -93,8 +94,8 @@ func newLocalCopy(ctx context.Context, s, local Store, o *Options) (Store, error
 
 // owns reports whether e is a record of the owner, and is not retired.
 func (c *localCopy) owns(e Entry) bool {
-	var r record
-	return json.Unmarshal(e.Value, &r) == nil && r.Owner == c.owner && !r.retired()
+	var r protocol.Record
+	return json.Unmarshal(e.Value, &r) == nil && r.Owner == c.owner && !r.Retired()
 }
 
 // inTurn calls f when no other call is under way.
@@ -232,13 +233,13 @@ func (c *localCopy) get(ctx context.Context, worker int) (Entry, error) {
 // merge saves here the later bounds of both records, in case the copy was put back from a
 // backup.
 func (c *localCopy) merge(ctx context.Context, worker int, here, there Entry) (Entry, error) {
-	is, err := decodeRecord(worker, here)
-	was, bad := decodeRecord(worker, there)
-	next := is.withBoundsOf(was)
+	is, err := protocol.DecodeRecord(worker, here)
+	was, bad := protocol.DecodeRecord(worker, there)
+	next := is.WithBoundsOf(was)
 	if err := errors.Join(err, bad); err != nil || slices.EqualFunc(is.Bounds, next.Bounds, time.Time.Equal) {
 		return here, err
 	}
-	value, err := next.encode()
+	value, err := next.Encode()
 	if err != nil {
 		return here, err
 	}
@@ -249,22 +250,22 @@ func (c *localCopy) merge(ctx context.Context, worker int, here, there Entry) (E
 // is not held here. If it is wanted here, the record is as it was before it was taken.
 // Otherwise it is not known what was stamped.
 func unstamped(worker int, here, there Entry) (Entry, error) {
-	r, err := decodeRecord(worker, there)
+	r, err := protocol.DecodeRecord(worker, there)
 	if err != nil {
 		return there, err
 	}
 	r.State = StateSpent
 	if value, ok := bytes.CutPrefix(here.Value, []byte(wanted)); ok {
-		before := record{Worker: worker, Bounds: make([]time.Time, 1)}
+		before := protocol.Record{Worker: worker, Bounds: make([]time.Time, 1)}
 		if here.Value = value; len(value) > 0 {
-			if before, err = decodeRecord(worker, here); err != nil {
+			if before, err = protocol.DecodeRecord(worker, here); err != nil {
 				return there, err
 			}
 		}
 		r.State, r.Floor, r.ClockSeq, r.Bounds = StateFree, before.Floor, before.ClockSeq, before.Bounds
 		r.From = r.Bound()
 	}
-	there.Value, err = r.encode()
+	there.Value, err = r.Encode()
 	return there, err
 }
 
@@ -436,9 +437,9 @@ func (c *localCopy) send(ctx context.Context, worker int, here Entry) (err error
 
 // markAgain makes the mark of a record that the shared store has lost.
 func (c *localCopy) markAgain(ctx context.Context, worker int, here Entry) error {
-	r, err := decodeRecord(worker, here)
+	r, err := protocol.DecodeRecord(worker, here)
 	if err == nil {
-		err = putMark(lineTo(ctx, c.Store), r)
+		err = markWorker(lineTo(ctx, c.Store), r)
 	}
 	if errors.Is(err, ErrWiped) { // it has a mark
 		return nil

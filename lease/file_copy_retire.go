@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // Retire says that the directory of a worker ID's LocalCopy is gone for good: the pod had it in an
@@ -27,35 +29,35 @@ func Retire(ctx context.Context, s Store, worker int) error {
 	}
 	from, w, version := lineTo(ctx, s), watchOf(s), ""
 	for conflicts := 0; ; {
-		asked := from.read().moment
+		asked := from.read().Moment
 		r, err := getRecord(from, worker)
 		switch {
 		case err != nil:
 			return err
-		case r.retired():
+		case r.Retired():
 			return nil
-		case r.version == "":
-			return &RetireError{r.held(), "nobody has it"}
+		case r.Version == "":
+			return &RetireError{holderOf(r), "nobody has it"}
 		case !r.Copy:
-			return &RetireError{r.held(), "it has no local copy"}
-		case version != "" && version != r.version:
-			return &RetireError{r.held(), "it was renewed, so its local copy is there"}
+			return &RetireError{holderOf(r), "it has no local copy"}
+		case version != "" && version != r.Version:
+			return &RetireError{holderOf(r), "it was renewed, so its local copy is there"}
 		}
-		version = r.version
+		version = r.Version
 		now := from.read()
-		c := clocks{own: now.own}
-		if c.engine, err = from.engine(); err != nil {
+		c := protocol.Clocks{Own: now.own}
+		if c.Engine, err = from.engine(); err != nil {
 			return err
 		}
-		w.seen.sees(recordKey(worker), version, now.at, healing(r.Layout.Unit))
-		if r.live(w.silent(r, asked, c)) {
-			if err = w.share(from, []record{r}, asked); err != nil {
+		w.seen.sees(recordKey(worker), version, now.At, protocol.Healing(r.Layout.Unit))
+		if r.Live(w.silent(r, asked, c)) {
+			if err = w.share(from, []protocol.Record{r}, asked); err != nil {
 				return err
 			}
 		}
 		silent := w.silent(r, asked, c)
-		if !r.live(silent) {
-			if _, err = putRecord(from, r.retire(c)); !errors.Is(err, ErrConflict) || conflicts == maxConflicts {
+		if !r.Live(silent) {
+			if _, err = putRecord(from, r.Retire(c)); !errors.Is(err, ErrConflict) || conflicts == maxConflicts {
 				return err
 			}
 			conflicts++

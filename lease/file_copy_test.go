@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 func withCopy(dir string) func(*Options) {
@@ -167,7 +168,7 @@ func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *test
 		r.Owner = ""
 		r, err = putRecord(lineTo(t.Context(), second), r)
 		require.NoError(t, err)
-		record.version = r.version
+		record.Version = r.Version
 		_, err = putRecord(lineTo(t.Context(), first), record)
 		require.NoError(t, err)
 		_, err = getDoor(lineTo(t.Context(), first.local))
@@ -210,11 +211,11 @@ func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
 		}
 		s, err := withLocalCopy(t.Context(), m, &o)
 		require.NoError(t, err)
-		id := record{Layout: plain, Token: "t", Owner: o.Owner, Window: span}
-		r, err := putRecord(lineTo(t.Context(), s), record{Layout: plain, Saves: 1}.take(window{}, id, clocks{own: time.Now()}))
+		id := protocol.Record{Layout: plain, Token: "t", Owner: o.Owner, Window: span}
+		r, err := putRecord(lineTo(t.Context(), s), protocol.Record{Layout: plain, Saves: 1}.Take(protocol.Window{}, id, protocol.Clocks{Own: time.Now()}))
 		require.NoError(t, err)
 		removes = false
-		require.ErrorIs(t, s.Delete(t.Context(), recordKey(0), r.version), errFault)
+		require.ErrorIs(t, s.Delete(t.Context(), recordKey(0), r.Version), errFault)
 		require.Equal(t, 1, m.count())
 
 		c := s.(*localCopy)
@@ -223,7 +224,7 @@ func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
 		require.ErrorIs(t, c.sendChunks(t.Context(), 0), errFault)
 		removes = true
 		require.NoError(t, c.sendChunks(t.Context(), 0))
-		require.NoError(t, s.Delete(t.Context(), recordKey(0), r.version))
+		require.NoError(t, s.Delete(t.Context(), recordKey(0), r.Version))
 		require.Zero(t, m.count())
 	})
 }

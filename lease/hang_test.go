@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // stuckDisk is a disk that does not answer one kind of request until end is called. It must be made
@@ -224,7 +225,7 @@ func TestStoreThatAnswersLateAndIsWipedIsHealed(t *testing.T) {
 		m.set(func() { clear(m.entries) })
 		time.Sleep(3 * time.Second)
 		require.EqualValues(t, 1, h.Stats().Restored)
-		time.Sleep(healing(ms) + 2*span)
+		time.Sleep(protocol.Healing(ms) + 2*span)
 		h.next()
 		require.Zero(t, h.Stats().Replacements)
 		d, err := getDoor(m.line())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // stamps lets n owners hold worker ID 0 one after the other, and returns an ID of each.
@@ -40,7 +41,7 @@ func TestWhoisFindsEveryEarlierHolder(t *testing.T) {
 			require.Equal(t, fmt.Sprint("owner ", i), h.Owner)
 		}
 		r := m.record(0)
-		assert.Equal(t, chunks{0, 4}, r.Chunks)
+		assert.Equal(t, protocol.Chunks{First: 0, Next: 4}, r.Chunks)
 		assert.LessOrEqual(t, len(r.Ended), machine.Embedded)
 	})
 }
@@ -79,8 +80,8 @@ func TestHistoryIsTrimmed(t *testing.T) {
 func TestHistoryThatIsNotStoredIsAnError(t *testing.T) {
 	m := newMemory()
 	m.becomes(refuses(historyPrefix))
-	for _, c := range []chunks{{0, 1}, {0, 2}} {
-		kept, _, err := spill(m.line(), record{Chunks: c}, []Holding{{Token: "a"}}, time.Time{})
+	for _, c := range []protocol.Chunks{{First: 0, Next: 1}, {First: 0, Next: 2}} {
+		kept, _, err := spill(m.line(), protocol.Record{Chunks: c}, []protocol.Holding{{Token: "a"}}, time.Time{})
 		require.ErrorIs(t, err, errDown)
 		require.Equal(t, c, kept.Chunks)
 	}
@@ -90,17 +91,17 @@ func TestHistoryThatIsNotStoredIsAnError(t *testing.T) {
 func TestHistoryKeepsHoldingThatEndsAfterTheLastOfItsChunk(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0).UTC() }
 	m := newMemory()
-	old := []Holding{{From: at(0), To: at(30), Token: "a"}, {ClockSeq: 1, From: at(1), To: at(10), Token: "b"}}
+	old := []protocol.Holding{{From: at(0), To: at(30), Token: "a"}, {ClockSeq: 1, From: at(1), To: at(10), Token: "b"}}
 	value, err := json.Marshal(old)
 	require.NoError(t, err)
 	_, err = m.Put(t.Context(), chunkKey(0, 0), "", value)
 	require.NoError(t, err)
-	r := record{Chunks: chunks{0, 2}}
-	kept, trimmed, err := spill(m.line(), r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(20))
+	r := protocol.Record{Chunks: protocol.Chunks{First: 0, Next: 2}}
+	kept, trimmed, err := spill(m.line(), r, []protocol.Holding{{From: at(30), To: at(40), Token: "c"}}, at(20))
 	require.NoError(t, err)
 	assert.Equal(t, 0, kept.Chunks.First)
 	assert.Empty(t, trimmed.Version)
-	kept, trimmed, err = spill(m.line(), r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(31))
+	kept, trimmed, err = spill(m.line(), r, []protocol.Holding{{From: at(30), To: at(40), Token: "c"}}, at(31))
 	require.NoError(t, err)
 	assert.Equal(t, 1, kept.Chunks.First)
 	assert.NotEmpty(t, trimmed.Version)
@@ -138,7 +139,7 @@ func TestHistoryOfALostRace(t *testing.T) {
 		m.becomes(refuses(recordPrefix))
 		_, err := acquire(t, m, plain, clockAt(0), named("loser"))
 		require.ErrorIs(t, err, errDown)
-		require.Equal(t, chunks{}, m.record(0).Chunks)
+		require.Equal(t, protocol.Chunks{}, m.record(0).Chunks)
 		left, err := m.List(t.Context(), historyPrefix)
 		require.NoError(t, err)
 		require.Len(t, left, 1, "it stored a part")
@@ -177,17 +178,17 @@ func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
 func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, layout := range []snowflake.Layout{plain, seqs} {
-		unused := record{Layout: layout, Token: "a", From: begin, Bounds: []time.Time{begin}}
+		unused := protocol.Record{Layout: layout, Token: "a", From: begin, Bounds: []time.Time{begin}}
 		if layout == seqs {
 			unused.Bounds = append(unused.Bounds, begin.Add(time.Minute))
 		}
-		earlier := Holding{Token: "z", From: begin.Add(-time.Minute), To: begin}
-		longer := unused.holding()
+		earlier := protocol.Holding{Token: "z", From: begin.Add(-time.Minute), To: begin}
+		longer := unused.Holding()
 		longer.To = begin.Add(time.Second)
-		unused.Ended = []Holding{earlier, longer}
-		next := unused.take(window{from: begin, before: begin}, record{Token: "b", Window: span}, clocks{own: begin})
-		saved, chunk := next.succeed(unused, begin.Add(-time.Hour))
-		assert.Equal(t, []Holding{earlier}, saved.Ended)
+		unused.Ended = []protocol.Holding{earlier, longer}
+		next := unused.Take(protocol.Window{From: begin, Before: begin}, protocol.Record{Token: "b", Window: span}, protocol.Clocks{Own: begin})
+		saved, chunk := next.Succeed(unused, begin.Add(-time.Hour))
+		assert.Equal(t, []protocol.Holding{earlier}, saved.Ended)
 		assert.Nil(t, chunk)
 		assert.Zero(t, saved.Forgotten)
 	}

@@ -3,6 +3,7 @@ package lease
 import (
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -11,15 +12,15 @@ import (
 // taken it out of Lease.slot owns it.
 type hold struct {
 	rules   rules
-	own     record // as last known to be stored
-	window  window // what may be stamped
-	granted bool   // window is in the grant, because the clock has reached it
-	born    uint64 // the machine's generation before the store was asked for the worker ID
-	doubt   doubt  // whether the stored record is own
+	own     protocol.Record // as last known to be stored
+	window  protocol.Window // what may be stamped
+	granted bool            // window is in the grant, because the clock has reached it
+	born    uint64          // the machine's generation before the store was asked for the worker ID
+	doubt   doubt           // whether the stored record is own
 
-	tried []record // by saves without an answer: each may have been stored, or may be yet
-	freed bool     // a release has had no answer: others may have the worker ID by now
-	heard heard    // when own was saved
+	tried []protocol.Record // by saves without an answer: each may have been stored, or may be yet
+	freed bool              // a release has had no answer: others may have the worker ID by now
+	heard heard             // when own was saved
 
 	// overdue says that a save came so late that the holder may have counted as dead, and that the
 	// holder has not looked at the watermark since.
@@ -55,8 +56,8 @@ type heard struct {
 
 // silence returns how long a holder whose last save was own had not been heard of at now: the
 // longest time by any clock that can tell. engine is the engine's time.
-func (h heard) silence(own record, now reading, engine time.Time) time.Duration {
-	longest := max(now.at.Sub(h.renewed), now.own.Sub(h.read))
+func (h heard) silence(own protocol.Record, now reading, engine time.Time) time.Duration {
+	longest := max(now.At.Sub(h.renewed), now.own.Sub(h.read))
 	if !engine.IsZero() && !own.Renewed.IsZero() {
 		longest = max(longest, engine.Sub(own.Renewed))
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -14,18 +15,18 @@ import (
 // the watermark is lost, above puts it back at most, or later than anything that was proposed. own
 // is the record before the save, and passed is what the watermark had passed when above looked
 // last. If there is a LocalCopy and the store is away, the window begins now.
-func above(s line, d door, own record, most, passed time.Time) (at, nowPassed time.Time, err error) {
+func above(s line, d protocol.Door, own protocol.Record, most, passed time.Time) (at, nowPassed time.Time, err error) {
 	if s.away() != nil {
 		return s.read().own, passed, nil
 	}
-	m, err := getMark(s)
-	if err == nil && m.lost() && d.version == "" {
+	m, err := getWatermark(s)
+	if err == nil && m.Lost() && d.Version == "" {
 		d, err = getDoor(s)
 	}
 	if errors.Is(err, ErrBadRecord) { // it counts as lost
-		d, err = door{}, nil
+		d, err = protocol.Door{}, nil
 	}
-	if err == nil && m.lost() && (m.bad || d.version == "" || d.Marked) {
+	if err == nil && m.Lost() && (m.Bad || d.Version == "" || d.Marked) {
 		m, err = restoreMark(s, m, own, most)
 	}
 	switch {
@@ -43,7 +44,7 @@ func above(s line, d door, own record, most, passed time.Time) (at, nowPassed ti
 // proposed. But a clock that was ahead once may have left a bound far ahead. Then it takes the
 // latest floor of a holder: nothing later was proposed while one of them lived. If none did, what
 // was proposed is at most skew after this clock, unless a reader's clock differed from it by more.
-func restoreMark(s line, m mark, own record, most time.Time) (mark, error) {
+func restoreMark(s line, m protocol.Watermark, own protocol.Record, most time.Time) (protocol.Watermark, error) {
 	if most.IsZero() {
 		records, _, err := allRecords(s)
 		if err != nil {
@@ -51,10 +52,10 @@ func restoreMark(s line, m mark, own record, most time.Time) (mark, error) {
 		}
 		records[own.Worker] = own
 		all, now := slices.Collect(maps.Values(records)), s.read().own
-		most = times.Later(times.Earlier(latest(all), times.Later(floors(all), now.Add(skew))), now)
+		most = times.Later(times.Earlier(protocol.Latest(all), times.Later(protocol.Floors(all), now.Add(protocol.Skew))), now)
 	}
 	m.Proposed = most.UTC()
-	m, err := m.put(s)
+	m, err := putWatermark(s, m)
 	if errors.Is(err, ErrBadRecord) {
 		err = nil // it cannot be replaced
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -14,11 +15,11 @@ import (
 func (h *hold) renew(s line, accepted bool) error {
 	now := s.read()
 	h.horizon.observe(now.own, now.steady())
-	bound := times.Later(h.window.to, now.own.Add(h.rules.window))
+	bound := times.Later(h.window.To, now.own.Add(h.rules.window))
 	leap := h.leap(bound, now, accepted)
 	to := bound
 	if leap != nil {
-		to = h.window.to
+		to = h.window.To
 	}
 	err := h.push(s, to, now)
 	if leap != nil && (err == nil || errors.Is(err, errRestored)) {
@@ -43,49 +44,49 @@ func (h *hold) leap(bound time.Time, now reading, accepted bool) error {
 // push moves the bound. now is when the renewal began.
 func (h *hold) push(s line, bound time.Time, now reading) error {
 	w, own := h.window, h.own
-	err := h.move(s, func(r record) record {
-		r = r.extend(w, bound)
+	err := h.move(s, func(r protocol.Record) protocol.Record {
+		r = r.Extend(w, bound)
 		r.Least, r.NoFloor = s.floor().least(w, h.granted)
 		return r
 	})
 	if err == nil && h.overdue {
 		var at time.Time
-		if at, h.passed, err = above(s, door{}, own, time.Time{}, h.passed); err == nil {
-			h.window.above, h.overdue = times.Later(w.above, at), false
+		if at, h.passed, err = above(s, protocol.Door{}, own, time.Time{}, h.passed); err == nil {
+			h.window.Above, h.overdue = times.Later(w.Above, at), false
 		}
 	}
 	if err != nil {
 		return err
 	}
-	h.window.to = h.own.bound(w.seq)
-	h.horizon.reached(h.window.to, now.steady())
+	h.window.To = h.own.BoundOf(w.Seq)
+	h.horizon.reached(h.window.To, now.steady())
 	return nil
 }
 
 // bump changes to another clock sequence, whose bound the generator's clock, which reads now, has
 // passed. It is recorded first.
 func (h *hold) bump(s line, now time.Time) error {
-	seq, begin := h.own.start(now)
+	seq, begin := h.own.Start(now)
 	if begin.After(now) {
 		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
 	}
-	w := window{seq: seq, from: h.rules.begin(begin, now), before: begin}
-	var own record
-	err := h.moveAgain(s, func(r record) record {
+	w := protocol.Window{Seq: seq, From: h.rules.begin(begin, now), Before: begin}
+	var own protocol.Record
+	err := h.moveAgain(s, func(r protocol.Record) protocol.Record {
 		own = r
-		r = r.extend(w, now.Add(h.rules.window))
+		r = r.Extend(w, now.Add(h.rules.window))
 		h.lowered = times.Later(h.lowered, r.Least)
-		r.Least, r.To = times.Earlier(r.Least, w.from), times.Later(r.To, h.window.to)
+		r.Least, r.To = times.Earlier(r.Least, w.From), times.Later(r.To, h.window.To)
 		return r
 	})
 	if err == nil {
-		w.above, h.passed, err = above(s, door{}, own, h.published(), h.passed)
+		w.Above, h.passed, err = above(s, protocol.Door{}, own, h.published(), h.passed)
 	}
 	if err != nil {
 		return err
 	}
 	h.lowered = time.Time{}
-	w.to = h.own.bound(w.seq)
+	w.To = h.own.BoundOf(w.Seq)
 	h.window = w
 	return nil
 }
@@ -101,10 +102,10 @@ func (h *hold) release(s line, next time.Time, stopped bool) error {
 		state = StateSpent
 	}
 	// After a loss, next may be an instant under the worker ID that was lost.
-	return h.moveAgain(s, func(r record) record {
-		r = r.release(h.window, next, state, h.rules.layout.Unit)
+	return h.moveAgain(s, func(r protocol.Record) protocol.Record {
+		r = r.Release(h.window, next, state, h.rules.layout.Unit)
 		if !stopped {
-			r.Prior = r.Prior.and(prior{r.Least, next})
+			r.Prior = r.Prior.And(protocol.Prior{Least: r.Least, To: next})
 		}
 		return r
 	})

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // move saves the record after change. change must not make a bound earlier that is in use.
 // If the record was lost and is put back, move returns errRestored; change is not made.
-func (h *hold) move(s line, change func(record) record) error {
+func (h *hold) move(s line, change func(protocol.Record) protocol.Record) error {
 	own, was := h.own, h.heard
 	err := h.save(s, change)
 	// Even if this save fails, an earlier one, whose answer was lost, may have been stored late.
@@ -20,7 +21,7 @@ func (h *hold) move(s line, change func(record) record) error {
 }
 
 // moveAgain is move. If the record was lost and is put back, moveAgain makes the change afterwards.
-func (h *hold) moveAgain(s line, change func(record) record) (err error) {
+func (h *hold) moveAgain(s line, change func(protocol.Record) protocol.Record) (err error) {
 	for range maxConflicts {
 		if err = h.move(s, change); !errors.Is(err, errRestored) {
 			return err
@@ -29,7 +30,7 @@ func (h *hold) moveAgain(s line, change func(record) record) (err error) {
 	return err
 }
 
-func (h *hold) save(s line, change func(record) record) error {
+func (h *hold) save(s line, change func(protocol.Record) protocol.Record) error {
 	if h.doubt != sure {
 		if err := h.look(s); err != nil {
 			return err
@@ -63,9 +64,9 @@ func (h *hold) save(s line, change func(record) record) error {
 const maxTried = 1000
 
 // saved notes that the record is stored. read is what the clocks read before.
-func (h *hold) saved(s line, own record, read reading) {
+func (h *hold) saved(s line, own protocol.Record, read reading) {
 	h.own, h.doubt, h.tried = own, sure, nil
-	h.heard = heard{read.at, read.own, s.read().steady()}
+	h.heard = heard{read.At, read.own, s.read().steady()}
 }
 
 // look reads the stored record after a save whose result is not known, and finds out what it
@@ -78,8 +79,8 @@ func (h *hold) look(s line) error {
 	if err != nil {
 		return err
 	}
-	kept, err := judge(h.own, h.window, h.tried, found)
-	if errors.Is(err, errGone) {
+	kept, err := protocol.Judge(h.own, h.window, h.tried, found)
+	if errors.Is(err, protocol.ErrGone) {
 		return h.restore(s, found)
 	}
 	if errors.Is(err, ErrLost) {
@@ -114,9 +115,9 @@ func (h *hold) mayRestore(s line) error {
 	}
 	now := s.read()
 	switch {
-	case h.freed || !h.own.restorable(h.window, now.own, h.heard.silence(h.own, now, time.Time{})):
+	case h.freed || !h.own.Restorable(h.window, now.own, h.heard.silence(h.own, now, time.Time{})):
 		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", ErrLost, h.own.Worker)
-	case !h.own.restorable(h.window, now.own, h.heard.silence(h.own, now, engine)):
+	case !h.own.Restorable(h.window, now.own, h.heard.silence(h.own, now, engine)):
 		return fmt.Errorf("lease: the record of worker %d is gone, and is put back when the store's clock, which reads %s, is right again",
 			h.own.Worker, times.Text(engine))
 	}
@@ -128,16 +129,16 @@ var errRestored = errors.New("lease: the record was lost, and was put back")
 
 // restore puts the record back in place of found, if nobody can have taken the worker ID
 // for free since it was saved.
-func (h *hold) restore(s line, found record) error {
+func (h *hold) restore(s line, found protocol.Record) error {
 	read := s.read()
 	if err := h.mayRestore(s); err != nil {
 		return err
 	}
-	if err := putMark(s, h.own); err != nil && !errors.Is(err, ErrWiped) {
+	if err := markWorker(s, h.own); err != nil && !errors.Is(err, ErrWiped) {
 		return err
 	}
 	next := h.own
-	next.version, next.Saves = found.version, max(h.own.Saves, found.Saves)+1
+	next.Version, next.Saves = found.Version, max(h.own.Saves, found.Saves)+1
 	h.doubt = returning
 	saved, err := putRecord(s, next)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // replayed is a line that answers from a log. When the log is over, it keeps the request that has
@@ -81,20 +83,22 @@ func (r *replayed) read() reading {
 }
 
 // reads returns the reading of clocks that are right.
-func reads(seconds int) reading { return reading{own: at(seconds), moment: moment{at: at(seconds)}} }
+func reads(seconds int) reading {
+	return reading{own: at(seconds), Moment: protocol.Moment{At: at(seconds)}}
+}
 
 // holdsSince0 returns a hold with the window from 0 to 3 that was saved at 0, and its record as it
 // is stored.
 func holdsSince0() (*hold, Entry) {
 	r := rec("a", StateHeld, 3)
 	r.ClockSeq, r.From, r.Store = 0, at(0), "store"
-	value, _ := r.encode()
+	value, _ := r.Encode()
 	return &hold{rules: rules{layout: seqs, window: span, maxLeap: time.Hour, history: time.Hour}, own: r, granted: true,
-		window: window{from: at(0), to: at(3), before: at(0)}, heard: heard{renewed: at(0), read: at(0), at: at(0)}}, entry(r, value)
+		window: protocol.Window{From: at(0), To: at(3), Before: at(0)}, heard: heard{renewed: at(0), read: at(0), at: at(0)}}, entry(r, value)
 }
 
-func entry(r record, value []byte) Entry {
-	return Entry{Key: recordKey(r.Worker), Version: r.version, Value: value}
+func entry(r protocol.Record, value []byte) Entry {
+	return Entry{Key: recordKey(r.Worker), Version: r.Version, Value: value}
 }
 
 // What a holder does depends on what it knows and on the answers that it gets.
@@ -102,7 +106,7 @@ func TestRenewalByItsAnswers(t *testing.T) {
 	own, is := holdsSince0()
 	other := rec("b", StateHeld, 9)
 	other.Worker, other.From, other.Saves = own.own.Worker, at(3), 6
-	value, _ := other.encode()
+	value, _ := other.Encode()
 	saved := Entry{Version: "6"}
 	failed := errors.New("the store is away")
 	for name, test := range map[string]struct {
@@ -133,7 +137,7 @@ func TestRenewalByItsAnswers(t *testing.T) {
 			require.Nil(t, s.open, "it asks no more than this")
 			assert.Equal(t, test.asks, strings.Join(verbs(s.asked), " "))
 			assert.Equal(t, test.doubt, h.doubt)
-			assert.Equal(t, at(test.to), h.window.to)
+			assert.Equal(t, at(test.to), h.window.To)
 			assert.Equal(t, errors.Is(err, errRestored), s.wasBack)
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -12,15 +13,15 @@ import (
 const none = -1
 
 const (
-	StateHeld  State = "held"  // by Owner, as long as it renews
-	StateDead  State = "dead"  // its holder no longer renews, and has not released it
-	StateFree  State = "free"  // released
-	StateSpent State = "spent" // never given out again: used once, or retired
-	StateLost  State = "lost"  // its record was lost; unused until its holders' windows have ended
+	StateHeld  State = protocol.StateHeld  // by Owner, as long as it renews
+	StateDead  State = protocol.StateDead  // its holder no longer renews, and has not released it
+	StateFree  State = protocol.StateFree  // released
+	StateSpent State = protocol.StateSpent // never given out again: used once, or retired
+	StateLost  State = protocol.StateLost  // its record was lost; unused until its holders' windows have ended
 )
 
 // State says whether the worker ID of a Holder is in use.
-type State string
+type State = protocol.State
 
 // Holder says who has a worker ID, or had it last.
 type Holder struct {
@@ -42,7 +43,7 @@ type Holder struct {
 	Layout snowflake.Layout `json:"layout"`
 }
 
-func (h Holder) who() string { return fmt.Sprintf("%s (%s, pid %d)", h.Owner, h.Host, h.PID) }
+func (h Holder) who() string { return protocol.Who(h.Owner, h.Host, h.PID) }
 
 // String describes h on one line.
 func (h Holder) String() string {
@@ -60,4 +61,23 @@ func (h Holder) String() string {
 		return fmt.Sprintf("worker %d was held by %s until %s, who no longer renews it", h.Worker, by, to)
 	}
 	return fmt.Sprintf("worker %d is held by %s until %s", h.Worker, by, to)
+}
+
+// holderOf returns what users see of r.
+func holderOf(r protocol.Record) Holder {
+	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
+}
+
+// Holding is a span of ID time, [From, To), that one holder was granted with a worker ID and clock
+// sequence. No other holder has issued IDs with them in this span. It may begin up to a window
+// before the holder's process, because the process's clock may be set back, and end after it.
+type Holding struct {
+	Worker   int       `json:"worker"`
+	ClockSeq int       `json:"clockSeq"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	Token    string    `json:"token"` // of the acquisition, unique
+	Owner    string    `json:"owner"` // Options.Owner
+	Host     string    `json:"host"`  // where the holder ran
+	PID      int       `json:"pid"`
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // Init opens a store that has never been used. Run it once, as you run a migration; after it, the
@@ -32,7 +33,7 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 	for try := 1; ; try++ {
 		d, err := getDoor(from)
 		switch {
-		case err != nil && d.version == "":
+		case err != nil && d.Version == "":
 			return err
 		case err != nil, d.Open, d.Name != "" && d.Layout != layout:
 			return initialized(d, err, layout, doorKey)
@@ -51,9 +52,9 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 			return err
 		}
 		d.Name, d.Layout = cmp.Or(d.Name, machine.RandomText()), layout
-		next, _ := d.advance(0, moment{}, clocks{from.read().own, engine}, true, 0)
+		next, _ := d.Advance(0, protocol.Moment{}, protocol.Clocks{Own: from.read().own, Engine: engine}, true, 0)
 		// Starts that wait save how long they have waited, so one of them may be quicker.
-		if _, err = from.put(doorKey, d.version, next.encode()); !errors.Is(err, ErrConflict) || try == maxAllRaces {
+		if _, err = from.put(doorKey, d.Version, next.Encode()); !errors.Is(err, ErrConflict) || try == maxAllRaces {
 			return err
 		}
 	}
@@ -61,7 +62,7 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 
 // anyEntry returns the key of an entry that a store without a record does not have, or the path of
 // the file that says that a directory had an entry; "" if there is none. d is the store's door.
-func anyEntry(ctx context.Context, s Store, d door) (key string, err error) {
+func anyEntry(ctx context.Context, s Store, d protocol.Door) (key string, err error) {
 	for _, prefix := range []string{recordPrefix, markPrefix, ownerPrefix, historyPrefix, watermarkKey, silenceKey} {
 		entries, err := s.List(ctx, prefix)
 		if err != nil {
@@ -71,7 +72,7 @@ func anyEntry(ctx context.Context, s Store, d door) (key string, err error) {
 			return entries[0].Key, nil
 		}
 	}
-	if d.version == "" {
+	if d.Version == "" {
 		key, _, err = traceOf(ctx, s)
 		return key, err
 	}
@@ -80,7 +81,7 @@ func anyEntry(ctx context.Context, s Store, d door) (key string, err error) {
 
 // initialized returns the error of Init for a store that it does not open, because it has what key
 // names. d is the store's door, and bad is why it cannot be read.
-func initialized(d door, bad error, layout snowflake.Layout, key string) error {
+func initialized(d protocol.Door, bad error, layout snowflake.Layout, key string) error {
 	switch {
 	case bad != nil:
 		return fmt.Errorf("%w: %w", ErrInitialized, bad)
@@ -90,7 +91,7 @@ func initialized(d door, bad error, layout snowflake.Layout, key string) error {
 		return fmt.Errorf("%w: it is open, and starts do not wait", ErrInitialized)
 	}
 	d.Layout = layout
-	return fmt.Errorf("%w: it has %s, and has lost other entries: starts wait for %v more", ErrInitialized, key, d.left())
+	return fmt.Errorf("%w: it has %s, and has lost other entries: starts wait for %v more", ErrInitialized, key, d.Left())
 }
 
 // ErrInitialized is returned by Init if the store was opened, or used, before.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 func TestNoStartWaitsAfterInit(t *testing.T) {
@@ -42,7 +43,7 @@ func TestInitOpensAStoreForWhoWaits(t *testing.T) {
 			go func() {
 				l, err := Acquire(t.Context(), m, &Options{Layout: fleet})
 				assert.NoError(t, err)
-				assert.LessOrEqual(t, time.Since(begun), wait+2*progress)
+				assert.LessOrEqual(t, time.Since(begun), wait+2*protocol.Progress)
 				assert.NoError(t, l.Release(t.Context()))
 			}()
 		}

@@ -16,7 +16,7 @@ func (l *Lease) CanBump(now time.Time) bool {
 	if is == nil || is.own.Worker != l.Worker() {
 		return false // it is being replaced
 	}
-	_, from := is.own.start(now)
+	_, from := is.own.Start(now)
 	return !from.After(now) && !is.passed.After(now)
 }
 
@@ -49,6 +49,6 @@ func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 		return err
 	}
 	l.publish(h)
-	l.lower(h.window.begin())
+	l.lower(h.window.Begin())
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // heal puts back what the store lost besides the record of this holder, which is there: the
@@ -17,20 +19,20 @@ import (
 func (l *Lease) heal(ctx context.Context) error {
 	s := l.renewing(ctx)
 	d, err := getDoor(s)
-	if err != nil && (!errors.Is(err, ErrBadRecord) || d.version == "") {
+	if err != nil && (!errors.Is(err, ErrBadRecord) || d.Version == "") {
 		return err
 	}
-	m, err := getMark(s)
+	m, err := getWatermark(s)
 	is := l.shown.Load()
 	most := is.published
 	if most.IsZero() {
 		return err // it looks at the watermark first
 	}
-	wrong := d.mistaken(is.own.Store) || !d.Open && (d.Layout != l.o.Layout || d.Whole > 0)
+	wrong := d.Mistaken(is.own.Store) || !d.Open && (d.Layout != l.o.Layout || d.Whole > 0)
 	// Until the door is open, nothing is published. So it does no harm if a holder whose clock was
 	// ahead was quicker: its watermark is replaced.
 	alone := false
-	if err == nil && (m.lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {
+	if err == nil && (m.Lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {
 		if d.Open { // nobody would replace it
 			alone, err = isAhead(s, &l.known.watch, is.own, most)
 		}
@@ -54,11 +56,11 @@ func (l *Lease) heal(ctx context.Context) error {
 		}
 	}
 	if wrong {
-		d = door{version: d.version}
+		d = protocol.Door{Version: d.Version}
 	}
-	c := clocks{own: l.o.now()}
-	if c.engine, err = s.engine(); err == nil {
-		_, _, err = l.known.advanceDoor(s, d, door{Layout: l.o.Layout, Marked: true}, c, false)
+	c := protocol.Clocks{Own: l.o.now()}
+	if c.Engine, err = s.engine(); err == nil {
+		_, _, err = l.known.advanceDoor(s, d, protocol.Door{Layout: l.o.Layout, Marked: true}, c, false)
 	}
 	return err
 }
@@ -73,15 +75,15 @@ func (l *Lease) isWiped() bool {
 	return l.wiped && l.away() == nil
 }
 
-// isAhead reports whether most is after the bounds of all other holders, and one of them is not known
-// to be dead. Then the clock behind most is the only one that says so, and may be wrong.
-func isAhead(s line, w *watch, own record, most time.Time) (bool, error) {
-	asked := s.read().moment
+// isAhead reports whether most is after the bounds of all other holders, and one of them is not
+// known to be dead. Then the clock behind most is the only one that says so, and may be wrong.
+func isAhead(s line, w *watch, own protocol.Record, most time.Time) (bool, error) {
+	asked := s.read().Moment
 	records, _, err := allRecords(s)
-	now := s.read().at
-	held := slices.DeleteFunc(slices.Collect(maps.Values(records)), func(r record) bool {
-		w.seen.sees(recordKey(r.Worker), r.version, now, healing(r.Layout.Unit))
-		return r.Worker == own.Worker || !r.live(w.idle(r, asked))
+	now := s.read().At
+	held := slices.DeleteFunc(slices.Collect(maps.Values(records)), func(r protocol.Record) bool {
+		w.seen.sees(recordKey(r.Worker), r.Version, now, protocol.Healing(r.Layout.Unit))
+		return r.Worker == own.Worker || !r.Live(w.idle(r, asked))
 	})
-	return len(held) > 0 && most.After(latest(held)), err
+	return len(held) > 0 && most.After(protocol.Latest(held)), err
 }

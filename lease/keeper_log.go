@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake/internal/cause"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -75,7 +76,7 @@ func (j *journal) acquired(l *Lease) {
 	j.checkAway(l)
 }
 
-func (j *journal) released(l *Lease, r record) {
+func (j *journal) released(l *Lease, r protocol.Record) {
 	var from []any
 	if !r.Bound().IsZero() { // it was used
 		from = []any{"freeFrom", r.Bound()}
@@ -228,13 +229,13 @@ func (j *journal) checkClock(l *Lease, err error) {
 // missing logs that the record of a worker ID is lost.
 func (j *journal) missing(l *Lease, worker int) {
 	j.warn(l, worker, "the record of a worker ID is lost", "next",
-		fmt.Sprintf("others are taken; this one is used again in %v, when every window under it has ended", healing(l.o.Layout.Unit)))
+		fmt.Sprintf("others are taken; this one is used again in %v, when every window under it has ended", protocol.Healing(l.o.Layout.Unit)))
 }
 
 // waits logs that the store is new, or has lost its entries, and how long this process waits.
 func (j *journal) waits(l *Lease, left time.Duration, shut shutDoor) {
 	args := []any{"wait", left.Round(time.Second)}
-	next := waitsFor(left, shut.clocks)
+	next := waitsFor(left, shut.Clocks)
 	switch {
 	case shut.used == "":
 		next += "; if the store is new, lease.Init (snowflaked init) opens it at once"
@@ -268,13 +269,13 @@ func (j *journal) namesake(l *Lease, process string) {
 }
 
 // overlaps logs that another holder may have stamped what this holder has stamped.
-func (j *journal) overlaps(l *Lease, worker int, o *overlap) {
-	to := o.to
+func (j *journal) overlaps(l *Lease, worker int, o *protocol.Overlap) {
+	to := o.To
 	if now := l.o.now(); now.Before(to) {
 		to = now
 	}
 	j.tell(l, slog.LevelError, worker, "IDs may have repeated: another holder may have stamped the same time",
-		"from", o.from.UTC(), "to", to.UTC(), "next", "nothing more is stamped with this worker ID; look for duplicate IDs of this span")
+		"from", o.From.UTC(), "to", to.UTC(), "next", "nothing more is stamped with this worker ID; look for duplicate IDs of this span")
 }
 
 func (j *journal) checkExpiry(l *Lease) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // obtain takes a worker ID, and waits until the clock has reached its window. If the worker ID is
@@ -61,7 +62,7 @@ func (l *Lease) settle(ctx context.Context) (waits, err error) {
 	failing := time.Time{} // when the first of the renewals that failed began
 	for {
 		now := l.o.now()
-		begins := l.shown.Load().window.begin()
+		begins := l.shown.Load().window.Begin()
 		wait := begins.Sub(now)
 		if waits = nil; wait > 0 {
 			waits = &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begins, Now: now}}
@@ -111,14 +112,14 @@ func (l *Lease) newSearch(ctx context.Context) *search {
 }
 
 // hold takes over the worker ID of an attempt whose record was saved.
-func (l *Lease) hold(s line, a attempt, saved record) {
-	a.window.to = saved.bound(a.window.seq)
+func (l *Lease) hold(s line, a attempt, saved protocol.Record) {
+	a.window.To = saved.BoundOf(a.window.Seq)
 	l.known.horizon.reached(saved.Bound(), a.begun.steady())
 	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.known.passed, horizon: l.known.horizon,
-		heard: heard{renewed: a.begun.at, read: a.begun.own, at: s.read().steady()}}
+		heard: heard{renewed: a.begun.At, read: a.begun.own, at: s.read().steady()}}
 	l.known.inUse = true
 	l.mu.Lock()
-	l.stats.Renewed = a.begun.at
+	l.stats.Renewed = a.begun.At
 	l.mu.Unlock()
 	<-l.slot
 	l.give(h)

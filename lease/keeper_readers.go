@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // readers is what a keeper knows of those who read the watermark.
@@ -30,23 +31,23 @@ func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.D
 	if begun.Sub(r.looked) > r.lookEvery(l, known) {
 		patient, cancel := context.WithTimeout(ctx, l.o.trip())
 		defer cancel()
-		m, err := getMark(l.line(patient))
-		if err == nil && m.lost() && !known && l.o.FloorEvery == 0 {
-			var d door
+		m, err := getWatermark(l.line(patient))
+		if err == nil && m.Lost() && !known && l.o.FloorEvery == 0 {
+			var d protocol.Door
 			d, err = getDoor(l.line(patient))
 			known = d.Marked
 		}
 		switch {
 		case err != nil:
-		case m.bad || m.lost() && known:
+		case m.Bad || m.Lost() && known:
 			l.mu.Lock()
 			l.wiped = true
 			l.mu.Unlock()
-		case m.version != r.version:
+		case m.Version != r.version:
 			if !r.looked.IsZero() || l.o.now().Sub(m.Published) < l.o.Window {
 				r.changed = begun
 			}
-			r.version = m.version
+			r.version = m.Version
 		}
 		r.looked = begun
 	}

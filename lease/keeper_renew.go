@@ -37,7 +37,7 @@ func (l *Lease) advance(ctx context.Context) error {
 		l.mu.Lock()
 		look := l.bound.Look
 		l.mu.Unlock()
-		if look != nil && h.window.above != w.above {
+		if look != nil && h.window.Above != w.Above {
 			look()
 		}
 	}

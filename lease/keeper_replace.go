@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -14,9 +15,9 @@ import (
 func (l *Lease) lose(lost error) {
 	h := <-l.slot
 	r := h.own
-	l.known.lost[r.Worker] = r.withBoundsOf(l.known.lost[r.Worker])
+	l.known.lost[r.Worker] = r.WithBoundsOf(l.known.lost[r.Worker])
 	l.known.passed = h.passed
-	var over *overlap
+	var over *protocol.Overlap
 	overlaps := errors.As(lost, &over)
 	cloned := errors.Is(lost, errCloned)
 	stop := overlaps || cloned

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
@@ -33,12 +34,12 @@ type Lease struct {
 // known is what a lease knows from one hold to the next. The goroutine that renews uses it, and
 // Acquire before that.
 type known struct {
-	watch                   // how long entries have not changed
-	horizon  horizon        // as the hold had it when it renewed last
-	passed   time.Time      // what the watermark had passed at the last look without a hold
-	lost     map[int]record // by worker ID: the last known records of lost worker IDs
-	last     int            // the worker ID that a search tried to take last, or none
-	inUse    bool           // the store has had an entry
+	watch                            // how long entries have not changed
+	horizon  horizon                 // as the hold had it when it renewed last
+	passed   time.Time               // what the watermark had passed at the last look without a hold
+	lost     map[int]protocol.Record // by worker ID: the last known records of lost worker IDs
+	last     int                     // the worker ID that a search tried to take last, or none
+	inUse    bool                    // the store has had an entry
 	namesake namesake
 
 	// gaveBack is closed after a first attempt to free the worker IDs that an acquisition took but
@@ -56,8 +57,8 @@ type running struct {
 
 // shown is what others see of a hold.
 type shown struct {
-	own       record
-	window    window
+	own       protocol.Record
+	window    protocol.Window
 	passed    time.Time
 	published time.Time
 	horizon   horizon
@@ -70,7 +71,7 @@ func newLease(s Store, o Options) *Lease {
 		slot:     make(chan *hold, 1),
 		holds:    holds{open: map[*time.Time]struct{}{}},
 		standing: standing{news: make(chan struct{}), done: make(chan struct{})},
-		known:    known{watch: watchOf(s), lost: map[int]record{}, last: none, namesake: namesake{mine: map[int]string{}}},
+		known:    known{watch: watchOf(s), lost: map[int]protocol.Record{}, last: none, namesake: namesake{mine: map[int]string{}}},
 		log:      journal{log: o.Logger},
 		running:  running{asked: make(chan struct{}, 1), ended: make(chan struct{})},
 	}
@@ -156,7 +157,7 @@ func (l *Lease) Stats() Stats {
 func (l *Lease) publish(h *hold) {
 	w := h.window
 	h.granted = true
-	l.grant.Store(&granted{snowflake.Grant{Worker: h.own.Worker, ClockSeq: w.seq, From: w.begin(), To: w.to}, h.born})
+	l.grant.Store(&granted{snowflake.Grant{Worker: h.own.Worker, ClockSeq: w.Seq, From: w.Begin(), To: w.To}, h.born})
 }
 
 // take takes the hold out of the slot, and give puts it in again.

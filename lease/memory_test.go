@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // Leases that are tested for their log have another handler.
@@ -291,14 +292,14 @@ func (m *memory) stores(key, value string) {
 }
 
 // change changes the record of a worker ID. m.mu must be held.
-func (m *memory) change(worker int, f func(*record)) {
+func (m *memory) change(worker int, f func(*protocol.Record)) {
 	key := recordKey(worker)
-	r, err := decodeRecord(worker, m.entries[key])
+	r, err := protocol.DecodeRecord(worker, m.entries[key])
 	if err != nil {
 		panic(err)
 	}
 	f(&r)
-	value, err := r.encode()
+	value, err := r.Encode()
 	if err != nil {
 		panic(err)
 	}
@@ -308,18 +309,18 @@ func (m *memory) change(worker int, f func(*record)) {
 // take gives a worker ID to another owner, whose window begins at the bound.
 func (m *memory) take(worker int, owner string) {
 	m.set(func() {
-		m.change(worker, func(r *record) {
+		m.change(worker, func(r *protocol.Record) {
 			before := *r
 			r.Token, r.Owner, r.State = owner+"'s", owner, StateHeld
 			r.From = r.Bound()
-			*r, _ = r.withBound(r.ClockSeq, r.Bound().Add(span)).succeed(before, time.Time{})
+			*r, _ = r.WithBound(r.ClockSeq, r.Bound().Add(span)).Succeed(before, time.Time{})
 		})
 	})
 }
 
 // give makes a worker ID free.
 func (m *memory) give(worker int) {
-	m.set(func() { m.change(worker, func(r *record) { r.State = StateFree }) })
+	m.set(func() { m.change(worker, func(r *protocol.Record) { r.State = StateFree }) })
 }
 
 func (m *memory) saved() int {
@@ -329,17 +330,17 @@ func (m *memory) saved() int {
 }
 
 // records returns all records, by worker ID.
-func (m *memory) records() map[int]record {
+func (m *memory) records() map[int]protocol.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return recordsIn(maps.Values(m.entries))
 }
 
-func recordsIn(entries iter.Seq[Entry]) map[int]record {
-	records := map[int]record{}
+func recordsIn(entries iter.Seq[Entry]) map[int]protocol.Record {
+	records := map[int]protocol.Record{}
 	for e := range entries {
 		if worker, ok := workerOf(recordPrefix, e.Key); ok {
-			r, err := decodeRecord(worker, e)
+			r, err := protocol.DecodeRecord(worker, e)
 			if err != nil {
 				panic(err)
 			}
@@ -349,7 +350,7 @@ func recordsIn(entries iter.Seq[Entry]) map[int]record {
 	return records
 }
 
-func (m *memory) record(worker int) record { return m.records()[worker] }
+func (m *memory) record(worker int) protocol.Record { return m.records()[worker] }
 
 func (m *memory) count() int { return len(m.records()) }
 
@@ -437,3 +438,14 @@ func named(owner string) func(*Options) { return func(o *Options) { o.Owner = ow
 func stops(o *Options)                  { o.OnLoss = Stop }
 func unnamed(o *Options)                { o.Owner = "" }
 func reuse(r Reuse) func(*Options)      { return func(o *Options) { o.Reuse = r } }
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// at returns an instant that is s seconds after noon.
+func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+
+// rec returns a record of worker ID 0 with this bound, in a layout with clock sequences.
+func rec(token string, state State, bound int) protocol.Record {
+	return protocol.Record{Layout: seqs, Token: token, Owner: token, State: state, Saves: 5, Window: span,
+		Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), Version: "5"}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // OnLoss says what a lease does after it has lost its worker ID, because another process took it
@@ -177,7 +178,7 @@ func (o *Options) withDefaults(window time.Duration) (Options, error) {
 	if d.foreignClock = d.Clock != nil; !d.foreignClock {
 		d.Clock = snowflake.SystemClock()
 	}
-	least, most := max(time.Millisecond, d.Layout.Unit), maxWindow(d.Layout.Unit)
+	least, most := max(time.Millisecond, d.Layout.Unit), protocol.MaxWindow(d.Layout.Unit)
 	for _, refused := range []struct {
 		is  bool
 		why string

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -53,18 +54,18 @@ func workerOf(prefix, key string) (worker int, ok bool) {
 }
 
 // getRecord returns the record of a worker ID. If there is no entry, its Saves is 0.
-func getRecord(s line, worker int) (record, error) {
+func getRecord(s line, worker int) (protocol.Record, error) {
 	e, err := s.get(recordKey(worker))
 	if err != nil {
-		return record{Worker: worker}, err
+		return protocol.Record{Worker: worker}, err
 	}
-	return decodeRecord(worker, e)
+	return protocol.DecodeRecord(worker, e)
 }
 
 // getMarked is getRecord. If the worker ID has a mark and no record, the State is Lost.
-func getMarked(s line, worker int) (record, error) {
+func getMarked(s line, worker int) (protocol.Record, error) {
 	r, err := getRecord(s, worker)
-	if err != nil || r.version != "" {
+	if err != nil || r.Version != "" {
 		return r, err
 	}
 	mark, err := s.get(markKey(worker))
@@ -73,7 +74,7 @@ func getMarked(s line, worker int) (record, error) {
 	}
 	// The record was there before the mark, so it is lost only if it is not there now.
 	r, err = getRecord(s, worker)
-	if err == nil && r.version == "" {
+	if err == nil && r.Version == "" {
 		r.State = StateLost
 	}
 	return r, err
@@ -81,18 +82,18 @@ func getMarked(s line, worker int) (record, error) {
 
 // allRecords returns the records of all worker IDs that were ever used, as getMarked does, and why
 // the others cannot be read.
-func allRecords(s line) (records map[int]record, bad map[int]error, err error) {
+func allRecords(s line) (records map[int]protocol.Record, bad map[int]error, err error) {
 	marks, err := listed(s, markPrefix) // first, because the record was there before the mark
 	if err != nil {
 		return nil, nil, err
 	}
 	found, err := listed(s, recordPrefix)
-	records, bad = map[int]record{}, map[int]error{}
+	records, bad = map[int]protocol.Record{}, map[int]error{}
 	for worker := range marks {
-		records[worker] = record{Worker: worker, State: StateLost}
+		records[worker] = protocol.Record{Worker: worker, State: StateLost}
 	}
 	for worker, e := range found {
-		r, err := decodeRecord(worker, e)
+		r, err := protocol.DecodeRecord(worker, e)
 		if err != nil && e.Value == nil { // Get says more
 			r, err = getRecord(s, worker)
 		}
@@ -105,22 +106,22 @@ func allRecords(s line) (records map[int]record, bad map[int]error, err error) {
 }
 
 // putRecord saves r in place of the entry with r's version.
-func putRecord(s line, r record) (record, error) {
-	value, err := r.encode()
+func putRecord(s line, r protocol.Record) (protocol.Record, error) {
+	value, err := r.Encode()
 	if err != nil {
 		return r, err
 	}
-	e, err := s.put(recordKey(r.Worker), r.version, value)
+	e, err := s.put(recordKey(r.Worker), r.Version, value)
 	if err != nil {
 		return r, err
 	}
-	r.version, r.Renewed = e.Version, e.Time
+	r.Version, r.Renewed = e.Version, e.Time
 	return r, nil
 }
 
-// putMark marks that the worker ID of r has a record. If it has a mark that was made for
+// markWorker marks that the worker ID of r has a record. If it has a mark that was made for
 // another record, an earlier record was lost, and the error matches ErrWiped.
-func putMark(s line, r record) error {
+func markWorker(s line, r protocol.Record) error {
 	_, err := s.put(markKey(r.Worker), "", []byte(r.Token))
 	if !errors.Is(err, ErrConflict) {
 		return err
@@ -138,7 +139,7 @@ func putMark(s line, r record) error {
 // isStray reports whether r is the first record of a newcomer that has not noticed yet that all
 // entries were lost since it read them. It notices before it stamps (search.confirm), also if
 // another record replaces r meanwhile.
-func isStray(s line, r record) (bool, error) {
+func isStray(s line, r protocol.Record) (bool, error) {
 	if r.Saves > 1 || r.Marked {
 		return false, nil
 	}
@@ -163,10 +164,10 @@ func listed(s line, prefix string) (map[int]Entry, error) {
 
 // replace saves r in place of old, and drops from the history what ended longer ago than keep. It
 // also returns the record that it tried to save.
-func replace(s line, keep time.Duration, old, r record) (saved, tried record, err error) {
+func replace(s line, keep time.Duration, old, r protocol.Record) (saved, tried protocol.Record, err error) {
 	forget := s.read().own.Add(-keep).UTC()
-	r, chunk := r.succeed(old, forget)
-	r.version = old.version
+	r, chunk := r.Succeed(old, forget)
+	r.Version = old.Version
 	var trimmed Entry
 	if chunk != nil {
 		if r, trimmed, err = spill(s, r, chunk, forget); err != nil {
@@ -184,7 +185,7 @@ func replace(s line, keep time.Duration, old, r record) (saved, tried record, er
 // spill stores a chunk of r's history. If all of the oldest chunk has ended before forget, it
 // leaves the history, and is returned to be deleted after r is saved. It also leaves the history if
 // it cannot be read; then it is not known when its holdings ended.
-func spill(s line, r record, chunk []Holding, forget time.Time) (record, Entry, error) {
+func spill(s line, r protocol.Record, chunk []protocol.Holding, forget time.Time) (protocol.Record, Entry, error) {
 	value, err := json.Marshal(chunk)
 	if err != nil {
 		return r, Entry{}, err
@@ -208,7 +209,7 @@ func spill(s line, r record, chunk []Holding, forget time.Time) (record, Entry, 
 		return r, Entry{}, nil // the next chunk's turn
 	}
 	holdings, err := decodeChunk(oldest)
-	if err == nil && slices.ContainsFunc(holdings, func(h Holding) bool { return !h.To.Before(forget) }) {
+	if err == nil && slices.ContainsFunc(holdings, func(h protocol.Holding) bool { return !h.To.Before(forget) }) {
 		return r, Entry{}, nil
 	}
 	if err != nil {
@@ -221,9 +222,9 @@ func spill(s line, r record, chunk []Holding, forget time.Time) (record, Entry, 
 
 // decodeChunk returns the holdings in an entry of the history. Its error matches ErrBadRecord, also
 // if this package cannot have saved them.
-func decodeChunk(e Entry) (holdings []Holding, err error) {
+func decodeChunk(e Entry) (holdings []protocol.Holding, err error) {
 	err = json.Unmarshal(e.Value, &holdings)
-	if err == nil && (len(holdings) == 0 || slices.ContainsFunc(holdings, func(h Holding) bool { return !h.From.Before(h.To) })) {
+	if err == nil && (len(holdings) == 0 || slices.ContainsFunc(holdings, func(h protocol.Holding) bool { return !h.From.Before(h.To) })) {
 		err = errors.New("it has no holdings, or one that ends before it begins")
 	}
 	if err != nil {
@@ -232,17 +233,9 @@ func decodeChunk(e Entry) (holdings []Holding, err error) {
 	return holdings, nil
 }
 
-func (d door) encode() []byte {
-	b, err := json.Marshal(d)
-	if err != nil {
-		panic(err) // its fields can all be encoded
-	}
-	return b
-}
-
 // getDoor returns the store's door. If the door cannot be read and may be replaced, it has nothing
 // but a version, and the error matches ErrBadRecord.
-func getDoor(s line) (d door, err error) {
+func getDoor(s line) (d protocol.Door, err error) {
 	e, err := s.get(doorKey)
 	if err == nil && e.Version != "" {
 		bad := json.Unmarshal(e.Value, &d)
@@ -253,10 +246,10 @@ func getDoor(s line) (d door, err error) {
 			bad = d.Layout.Validate()
 		}
 		if bad != nil {
-			d, err = door{}, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, bad)
+			d, err = protocol.Door{}, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, bad)
 		}
 	}
-	d.version = e.Version
+	d.Version = e.Version
 	return d, err
 }
 

@@ -3,6 +3,7 @@ package lease
 import (
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -33,14 +34,14 @@ type line interface {
 // reading is a reading of this host's clocks.
 type reading struct {
 	own time.Time // Options.Clock, without its monotonic part
-	moment
+	protocol.Moment
 	end  time.Time // when the time for requests is over; zero if it has no end
 	over bool      // whether it is
 }
 
 // steady returns the reading of a clock that no one sets, and that runs on while the host is
 // suspended, if the system has one: without it the clock would seem to leap when the host wakes up.
-func (r reading) steady() time.Time { return r.at.Add(r.asleep) }
+func (r reading) steady() time.Time { return r.At.Add(r.Asleep) }
 
 // floor is what a holder may still stamp.
 type floor struct {
@@ -53,8 +54,8 @@ type floor struct {
 // least returns what a save says of the window w: the first instant that this holder may stamp, or
 // that a Hold may have stamped. If noFloor is set, it does not rise. granted says that w is the
 // window that was granted: until then, the generator stamps the window before.
-func (f floor) least(w window, granted bool) (at time.Time, noFloor bool) {
-	at = w.begin()
+func (f floor) least(w protocol.Window, granted bool) (at time.Time, noFloor bool) {
+	at = w.Begin()
 	if f.granted {
 		next := f.next
 		if noFloor = f.fixed; !granted || noFloor {
@@ -71,7 +72,7 @@ func (f floor) least(w window, granted bool) (at time.Time, noFloor bool) {
 // beforeEnd shortens a wait that begins now and ends after the time for requests, so that there is
 // time to save how long it was.
 func (now reading) beforeEnd(wait time.Duration) time.Duration {
-	if left := now.end.Sub(now.at); left > progress/8 {
+	if left := now.end.Sub(now.At); left > protocol.Progress/8 {
 		return min(wait, left-left/8)
 	}
 	return wait

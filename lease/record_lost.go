@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -14,20 +15,20 @@ import (
 // cannot be read. It returns how long the door stays closed. If another process was quicker, the
 // error matches ErrConflict. A door that is made anew has the layout and the length of the wait, and
 // is marked, as made says.
-func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next door, left time.Duration, err error) {
-	m := s.read().moment
-	known := w.seen.lasts(doorKey, d.Name, d.Waited.For, m, healing(made.Layout.Unit))
+func (w *watch) advanceDoor(s line, d, made protocol.Door, c protocol.Clocks, isNew bool) (next protocol.Door, left time.Duration, err error) {
+	m := s.read().Moment
+	known := w.seen.lasts(doorKey, d.Name, d.Waited.For, m, protocol.Healing(made.Layout.Unit))
 	if d.Name == "" {
-		made.version = d.version
-		next, left = made.advance(known, m, c, isNew, made.whole())
+		made.Version = d.Version
+		next, left = made.Advance(known, m, c, isNew, made.Wait())
 		next.Name = machine.RandomText()
-	} else if next, left = d.advance(known, m, c, isNew, d.whole()); next == d {
+	} else if next, left = d.Advance(known, m, c, isNew, d.Wait()); next == d {
 		return next, left, nil
 	}
-	e, err := s.put(doorKey, d.version, next.encode())
+	e, err := s.put(doorKey, d.Version, next.Encode())
 	if err == nil {
-		next.version = e.Version
-		w.seen.lasts(doorKey, next.Name, next.Waited.For, m, healing(made.Layout.Unit))
+		next.Version = e.Version
+		w.seen.lasts(doorKey, next.Name, next.Waited.For, m, protocol.Healing(made.Layout.Unit))
 	}
 	return next, left, err
 }
@@ -35,18 +36,18 @@ func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next do
 // outwait saves how long the record of a worker ID is known to be lost, and returns how much longer
 // the worker ID stays unused. If that is 0, next may be taken.
 func outwait(
-	s line, r record, layout snowflake.Layout, seen *sightings, m moment, c clocks,
-) (next record, left time.Duration, err error) {
-	whole := healing(layout.Unit)
-	if next = r; r.version == "" {
+	s line, r protocol.Record, layout snowflake.Layout, seen *sightings, m protocol.Moment, c protocol.Clocks,
+) (next protocol.Record, left time.Duration, err error) {
+	whole := protocol.Healing(layout.Unit)
+	if next = r; r.Version == "" {
 		if mark, err := s.get(markKey(r.Worker)); err == nil && mark.Version == "" {
 			return next, whole, nil // all is lost, and the wait for the door is enough
 		}
 		next.Layout, next.Marked, left = layout, true, whole
-		next.Waited = waited{Name: machine.RandomText()}.more(0, m)
+		next.Waited = protocol.Waited{Name: machine.RandomText()}.More(0, m)
 	} else {
 		more := seen.lasts(lostKey(r.Worker), r.Waited.Name, r.Waited.For, m, whole)
-		if next, left = r.missing(more, m, c, whole); left <= 0 || next.Waited == r.Waited {
+		if next, left = r.Missing(more, m, c, whole); left <= 0 || next.Waited == r.Waited {
 			return next, left, nil
 		}
 	}
@@ -65,10 +66,10 @@ func outwait(
 func lostKey(worker int) string { return "lost " + recordKey(worker) }
 
 // waitsFor says what ends the wait for a store that has no entries.
-func waitsFor(left time.Duration, c clocks) string {
-	if !c.agree() {
+func waitsFor(left time.Duration, c protocol.Clocks) string {
+	if !c.Agree() {
 		return fmt.Sprintf("the store's clock reads %s and this host's %s: no worker ID is taken until they agree within %v",
-			times.Text(c.engine), times.Text(c.own), skew)
+			times.Text(c.Engine), times.Text(c.Own), protocol.Skew)
 	}
 	return fmt.Sprintf("a worker ID is taken in %v, when every window under a record that may be lost has ended", left.Round(time.Second))
 }

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
-// remembered has what this process has seen of the machine.MaxStores stores that it opened last, the latest
-// last, for the time that healing returns. Each reading, search and lease of a store goes on with
-// it.
+// remembered has what this process has seen of the machine.MaxStores stores that it opened last,
+// the latest last, for the time that healing returns. Each reading, search and lease of a store
+// goes on with it.
 var remembered struct {
 	sync.Mutex
 	stores []seenStore
@@ -34,7 +35,7 @@ func seenOf(s Store) *sightings {
 	remembered.Lock()
 	defer remembered.Unlock()
 	now := machine.Now()
-	remembered.stores = slices.DeleteFunc(remembered.stores, func(was seenStore) bool { return now.Sub(was.opened) > healing(0) })
+	remembered.stores = slices.DeleteFunc(remembered.stores, func(was seenStore) bool { return now.Sub(was.opened) > protocol.Healing(0) })
 	of := seenStore{store: is, sightings: newSightings()}
 	if i := slices.IndexFunc(remembered.stores, func(was seenStore) bool { return was.store == is }); i >= 0 {
 		of = remembered.stores[i]
@@ -117,13 +118,13 @@ func (s *sightings) forget(key string) {
 // lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
 // longer it has lasted by what was noted before. So processes that take turns at a wait lose
 // nothing of it. What was noted longer than gap ago does not count, as in sees.
-func (s *sightings) lasts(key, name string, known time.Duration, m moment, gap time.Duration) (more time.Duration) {
+func (s *sightings) lasts(key, name string, known time.Duration, m protocol.Moment, gap time.Duration) (more time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	begun := m.at.Add(-known)
-	if was, ok := s.of[key]; ok && was.version == name && m.at.Sub(was.last) <= gap {
+	begun := m.At.Add(-known)
+	if was, ok := s.of[key]; ok && was.version == name && m.At.Sub(was.last) <= gap {
 		more = max(0, begun.Sub(was.since))
 	}
-	s.of[key] = sighting{name, begun.Add(-more), m.at}
+	s.of[key] = sighting{name, begun.Add(-more), m.At}
 	return more
 }

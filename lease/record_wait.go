@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -21,8 +22,8 @@ type silence struct {
 }
 
 type unchanged struct {
-	Version string `json:"version"` // of the record
-	Waited  waited `json:"waited"`
+	Version string          `json:"version"` // of the record
+	Waited  protocol.Waited `json:"waited"`
 }
 
 const (
@@ -50,14 +51,14 @@ type watch struct {
 func watchOf(s Store) watch { return watch{seen: seenOf(s)} }
 
 // idle returns how long r is known to be unchanged at m.
-func (w *watch) idle(r record, m moment) time.Duration {
-	key, since := recordKey(r.Worker), m.at
-	if was := w.seen.last(key); was.version == r.version {
+func (w *watch) idle(r protocol.Record, m protocol.Moment) time.Duration {
+	key, since := recordKey(r.Worker), m.At
+	if was := w.seen.last(key); was.version == r.Version {
 		since = was.since
 	}
-	idle := m.at.Sub(since)
-	if of, ok := w.kept.Of[key]; ok && of.Version == r.version {
-		idle = max(idle, of.Waited.more(m.at.Sub(times.Later(since, w.seen.last(silenceKey).since)), m).For)
+	idle := m.At.Sub(since)
+	if of, ok := w.kept.Of[key]; ok && of.Version == r.Version {
+		idle = max(idle, of.Waited.More(m.At.Sub(times.Later(since, w.seen.last(silenceKey).since)), m).For)
 	}
 	return idle
 }
@@ -65,42 +66,42 @@ func (w *watch) idle(r record, m moment) time.Duration {
 // silent returns how long the holder of r is known not to have renewed it at m. The engine's clock
 // counts only if the process's own clock has passed the bounds of r, so neither clock alone makes a
 // live holder look dead.
-func (w *watch) silent(r record, m moment, c clocks) time.Duration {
+func (w *watch) silent(r protocol.Record, m protocol.Moment, c protocol.Clocks) time.Duration {
 	idle := w.idle(r, m)
-	if !c.engine.IsZero() && !r.Renewed.IsZero() && !c.own.Before(r.ends()) {
-		idle = max(idle, c.engine.Sub(r.Renewed))
+	if !c.Engine.IsZero() && !r.Renewed.IsZero() && !c.Own.Before(r.Ends()) {
+		idle = max(idle, c.Engine.Sub(r.Renewed))
 	}
 	return idle
 }
 
 // share takes over what others know of the records, and saves what this process knows more. A
 // conflict with another process loses little, and is ignored.
-func (w *watch) share(s line, records []record, m moment) (err error) {
+func (w *watch) share(s line, records []protocol.Record, m protocol.Moment) (err error) {
 	if len(records) == 0 {
 		return nil
 	}
 	if w.kept, err = getSilence(s); err != nil {
 		return err
 	}
-	w.seen.sees(silenceKey, w.kept.version, s.read().at, healing(records[0].Layout.Unit))
-	slices.SortFunc(records, func(a, b record) int { return a.last().Compare(b.last()) })
+	w.seen.sees(silenceKey, w.kept.version, s.read().At, protocol.Healing(records[0].Layout.Unit))
+	slices.SortFunc(records, func(a, b protocol.Record) int { return a.Last().Compare(b.Last()) })
 	next, more, dead := map[string]unchanged{}, false, 0
 	for _, r := range records {
 		key, idle := recordKey(r.Worker), w.idle(r, m)
-		was, is := w.kept.Of[key], unchanged{r.version, waited{For: idle}}
-		switch known := was.Version == r.version; {
-		case r.State == StateHeld && !r.live(idle):
+		was, is := w.kept.Of[key], unchanged{r.Version, protocol.Waited{For: idle}}
+		switch known := was.Version == r.Version; {
+		case r.State == StateHeld && !r.Live(idle):
 			// It is known to be dead, and its silence need not be counted any more.
 			if dead == maxDead {
 				continue
 			}
 			dead++
-			more = more || !known || r.live(was.Waited.For)
+			more = more || !known || r.Live(was.Waited.For)
 		case len(next)-dead >= maxSilences:
 			continue
 		default:
-			is.Waited = is.Waited.more(0, m)
-			more = more || !known || idle-was.Waited.For >= progress/8
+			is.Waited = is.Waited.More(0, m)
+			more = more || !known || idle-was.Waited.For >= protocol.Progress/8
 		}
 		next[key] = is
 	}
@@ -124,7 +125,7 @@ func (w *watch) share(s line, records []record, m moment) (err error) {
 	}
 	if err == nil {
 		w.kept = silence{next, e.Version}
-		w.seen.sees(silenceKey, e.Version, s.read().at, healing(records[0].Layout.Unit))
+		w.seen.sees(silenceKey, e.Version, s.read().At, protocol.Healing(records[0].Layout.Unit))
 	}
 	return err
 }

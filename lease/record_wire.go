@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // wire is the line to a store. ctx bounds all that is asked over it.
@@ -106,7 +107,7 @@ func (w wire) rest(d time.Duration) error { return machine.Sleep(w.ctx, d) }
 
 func (w wire) read() reading {
 	end, _ := w.ctx.Deadline()
-	r := reading{moment: thisMoment(), end: end, over: w.ctx.Err() != nil}
+	r := reading{Moment: thisMoment(), end: end, over: w.ctx.Err() != nil}
 	if w.now == nil {
 		r.own = machine.Wall(w.ctx)
 	} else {
@@ -115,9 +116,9 @@ func (w wire) read() reading {
 	return r
 }
 
-func thisMoment() moment {
+func thisMoment() protocol.Moment {
 	host, boot, asleep := machine.BootClock()
-	return moment{machine.Now(), host, boot, asleep}
+	return protocol.Moment{At: machine.Now(), Host: host, Boot: boot, Asleep: asleep}
 }
 
 func (w wire) floor() floor { return w.asker.floor() }

@@ -1,10 +1,6 @@
 package lease
 
-import (
-	"time"
-
-	"github.com/seed-5394e6b1/snowflake/lease/driver"
-)
+import "github.com/seed-5394e6b1/snowflake/lease/driver"
 
 // What a store has to do is told in package driver. These are its names for those who use one.
 type (
@@ -24,7 +20,3 @@ var (
 	ErrAway     = driver.ErrAway
 	ErrRefused  = driver.ErrRefused
 )
-
-func maxWindow(unit time.Duration) time.Duration {
-	return max(MaxWindow, 3*min(unit, time.Duration(1<<60)))
-}

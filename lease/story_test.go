@@ -32,6 +32,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -532,7 +533,7 @@ func (s *story) tellRecords(dir string) {
 		}
 		records = recordsIn(maps.Values(entries))
 	}
-	for _, r := range sorted(maps.Values(records)) {
+	for _, r := range protocol.Sorted(maps.Values(records)) {
 		text := fmt.Sprintf("worker %d %s", r.Worker, r.State)
 		if r.Owner != "" {
 			text += " by " + r.Owner
@@ -793,7 +794,7 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 // recorded reports whether an ID's time is before a bound that was saved, in the store or in the
 // local copy.
 func (p *party) recorded(is snowflake.Parts) bool {
-	if is.Time.Before(p.bounds[[2]int{is.Worker, is.ClockSeq}]) || is.Time.Before(p.record(is.Worker).bound(is.ClockSeq)) {
+	if is.Time.Before(p.bounds[[2]int{is.Worker, is.ClockSeq}]) || is.Time.Before(p.record(is.Worker).BoundOf(is.ClockSeq)) {
 		return true
 	}
 	if p.copy == "" {
@@ -801,7 +802,7 @@ func (p *party) recorded(is snowflake.Parts) bool {
 	}
 	r, err := getRecord(lineTo(p.t.Context(), File(p.copy)), is.Worker)
 	require.NoError(p.t, err)
-	return is.Time.Before(r.bound(is.ClockSeq))
+	return is.Time.Before(r.BoundOf(is.ClockSeq))
 }
 
 // stop lets the process stand still, now or at a request.
@@ -874,12 +875,12 @@ func (p *party) ask(ctx context.Context, q *query) error {
 // saved keeps the bounds of a record that was saved.
 func (p *party) saved(e Entry) {
 	worker, _ := workerOf(recordPrefix, e.Key)
-	r, err := decodeRecord(worker, e)
+	r, err := protocol.DecodeRecord(worker, e)
 	require.NoError(p.t, err)
 	p.story.mu.Lock()
 	defer p.story.mu.Unlock()
 	for seq := range r.Bounds {
 		of := [2]int{worker, seq}
-		p.bounds[of] = times.Later(p.bounds[of], r.bound(seq))
+		p.bounds[of] = times.Later(p.bounds[of], r.BoundOf(seq))
 	}
 }

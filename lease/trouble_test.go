@@ -27,6 +27,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 func TestAcquireReturnsAtOnceOnlyWhatNeverMends(t *testing.T) {
@@ -220,7 +221,7 @@ func TestHoldersReturnsTheHoldersBesideAnUnreadableStore(t *testing.T) {
 		holders, err := Holders(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)
 		require.Len(t, holders, 1)
-		stray, err := isStray(m.line(), record{Saves: 1, Store: "s"})
+		stray, err := isStray(m.line(), protocol.Record{Saves: 1, Store: "s"})
 		require.NoError(t, err)
 		require.False(t, stray, "its holder may have looked at the entry before")
 	})
@@ -232,7 +233,7 @@ func TestHealedHolderRenewsByOneRequest(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0), unnamed)
 		m.set(func() { clear(m.entries) })
-		time.Sleep(healing(ms) + 2*span)
+		time.Sleep(protocol.Healing(ms) + 2*span)
 		m.set(func() { m.asked = 0 })
 		renewals := h.Stats().Renewals
 		time.Sleep(span)
@@ -248,7 +249,7 @@ func TestEntryThatIsNoDoorIsMadeAnew(t *testing.T) {
 			m := newMemory()
 			mustAcquire(t, m, fleet, clockAt(0))
 			m.stores(doorKey, value)
-			require.NoError(t, m.starts(t, "b", healing(ms)+span), value)
+			require.NoError(t, m.starts(t, "b", protocol.Healing(ms)+span), value)
 		})
 	}
 }
@@ -266,7 +267,7 @@ func TestWrongLayoutThatIsFirstAfterAWipe(t *testing.T) {
 			wrong := make(chan error)
 			go func() { wrong <- m.starts(t, "wrong", 10*time.Minute, func(o *Options) { o.Layout = both }) }()
 			time.Sleep(span)
-			assert.NoError(t, m.starts(t, "b", healing(ms)+span))
+			assert.NoError(t, m.starts(t, "b", protocol.Healing(ms)+span))
 			assert.ErrorIs(t, <-wrong, ErrLayout)
 			h.next()
 		})
@@ -281,7 +282,7 @@ func TestOwnerKeepsItsWorkerIDAfterAWipe(t *testing.T) {
 			layout.WorkerBits = 1
 			h := mustAcquire(t, m, layout, clockAt(0), reuse(ReuseKeep))
 			m.set(func() { clear(m.entries) })
-			time.Sleep(healing(ms) + 2*span)
+			time.Sleep(protocol.Healing(ms) + 2*span)
 			require.NoError(t, h.Release(t.Context()))
 			time.Sleep(span)
 			again := mustAcquire(t, m, layout, clockAt(0), reuse(ReuseKeep))
@@ -315,7 +316,7 @@ func TestCopiesOfAMachineShortenNoWait(t *testing.T) {
 		defer func() { machine.BootClock = noBoot }()
 		m := newMemory()
 		require.ErrorIs(t, m.starts(t, "a", time.Second), ErrWiped)
-		off = healing(ms)
+		off = protocol.Healing(ms)
 		require.ErrorIs(t, m.starts(t, "b", time.Minute), ErrWiped)
 	})
 }
@@ -388,7 +389,7 @@ func TestStoreThatTakesEachVersionForAnotherIsAskedAtIntervals(t *testing.T) {
 				mustAcquire(t, m, fleet, clockAt(0))
 				if key == watermarkKey { // a reader ended before it published what it had proposed
 					m.mark(t)
-					value, err := json.Marshal(mark{Proposed: time.Now(), Published: time.Now().Add(-span)})
+					value, err := json.Marshal(protocol.Watermark{Proposed: time.Now(), Published: time.Now().Add(-span)})
 					require.NoError(t, err)
 					m.stores(key, string(value))
 				}

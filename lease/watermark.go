@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -80,10 +81,10 @@ func (r *WatermarkReader) Read(ctx context.Context) (Mark, error) {
 type viewer struct {
 	line
 	watch *watch
-	door  door
-	mark  mark
-	now   time.Time // by the engine's clock and this host's, whichever is behind
-	asked moment    // when the records were asked for
+	door  protocol.Door
+	mark  protocol.Watermark
+	now   time.Time       // by the engine's clock and this host's, whichever is behind
+	asked protocol.Moment // when the records were asked for
 }
 
 // open reads the door and the mark. When the first mark has been made, and before anything is
@@ -91,7 +92,7 @@ type viewer struct {
 func (v *viewer) open() (err error) {
 	for range maxConflicts {
 		v.door, err = getDoor(v)
-		if bad := errors.Is(err, ErrBadRecord) && v.door.version != ""; err != nil && !bad {
+		if bad := errors.Is(err, ErrBadRecord) && v.door.Version != ""; err != nil && !bad {
 			return err
 		}
 		if !v.door.Open {
@@ -101,16 +102,16 @@ func (v *viewer) open() (err error) {
 			continue
 		}
 		v.watch.seen.forget(doorKey)
-		if v.mark, err = getMark(v); err != nil || v.door.Marked {
+		if v.mark, err = getWatermark(v); err != nil || v.door.Marked {
 			return err
 		}
-		if v.mark.version == "" {
-			if err = v.save(mark{}); err != nil {
+		if v.mark.Version == "" {
+			if err = v.save(protocol.Watermark{}); err != nil {
 				return err
 			}
 		}
 		v.door.Marked = true
-		if _, err = v.put(doorKey, v.door.version, v.door.encode()); err != nil && !errors.Is(err, ErrConflict) {
+		if _, err = v.put(doorKey, v.door.Version, v.door.Encode()); err != nil && !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
@@ -135,9 +136,9 @@ func (v *viewer) wait() error {
 			return ErrWiped
 		}
 	}
-	c := clocks{own: v.read().own}
+	c := protocol.Clocks{Own: v.read().own}
 	var err error
-	if c.engine, err = v.engine(); err != nil {
+	if c.Engine, err = v.engine(); err != nil {
 		return err
 	}
 	next, left, err := v.watch.advanceDoor(v, v.door, v.door, c, false)
@@ -158,18 +159,18 @@ func (v *viewer) wait() error {
 func (v *viewer) watermark() (Mark, error) {
 	low, by, err := v.look()
 	if err == nil && low.After(v.mark.Proposed) {
-		if err = v.save(mark{Proposed: low, Published: v.mark.Published}); err == nil {
+		if err = v.save(protocol.Watermark{Proposed: low, Published: v.mark.Published}); err == nil {
 			low, by, err = v.look()
 		}
 	}
-	at := v.mark.publish(low)
+	at := v.mark.Publish(low)
 	for try := 1; err == nil && at.After(v.mark.Published); try++ {
 		if try > maxConflicts {
 			return Mark{}, refusesToSave("the watermark")
 		}
-		err = v.save(mark{Proposed: times.Later(v.mark.Proposed, at), Published: at})
+		err = v.save(protocol.Watermark{Proposed: times.Later(v.mark.Proposed, at), Published: at})
 		// A holder may have put back an earlier proposal (Lease.heal).
-		at = times.Earlier(at, v.mark.publish(low))
+		at = times.Earlier(at, v.mark.Publish(low))
 	}
 	if err != nil {
 		return Mark{}, err
@@ -178,7 +179,7 @@ func (v *viewer) watermark() (Mark, error) {
 	id, _ := l.Encode(snowflake.Parts{Time: times.Earlier(at, l.Expires().Add(-1))})
 	m := Mark{ID: max(0, id-1), Layout: l} // 0 also if at is before the epoch
 	if by != nil && v.now.Sub(at) > v.explained(*by) {
-		h := by.held()
+		h := holderOf(*by)
 		m.HeldBy, m.Why = &h, v.why(*by)
 	}
 	return m, nil
@@ -186,7 +187,7 @@ func (v *viewer) watermark() (Mark, error) {
 
 // explained returns how far the watermark may lag because r's holder saves its floor only now and
 // then.
-func (v *viewer) explained(r record) time.Duration {
+func (v *viewer) explained(r protocol.Record) time.Duration {
 	every, slack := r.Window/3, max(lagSlack, r.Window/3)
 	if v.isFollowed(r) && r.FloorEvery > 0 {
 		every, slack = r.FloorEvery, lagSlack
@@ -199,8 +200,8 @@ const lagSlack = 3 * time.Second
 
 // isFollowed reports whether this process has read the watermark for so long, at least once in each
 // window, that r's holder has noticed it.
-func (v *viewer) isFollowed(r record) bool {
-	return v.asked.at.Sub(v.watch.seen.last(readKey).since) > r.Window/2
+func (v *viewer) isFollowed(r protocol.Record) bool {
+	return v.asked.At.Sub(v.watch.seen.last(readKey).since) > r.Window/2
 }
 
 // readKey is the key in sightings for this process's own readings.
@@ -208,13 +209,13 @@ const readKey = "read"
 
 // save stores m in place of v.mark. v.mark then is what the store has: m, or the mark of another
 // process that was quicker.
-func (v *viewer) save(m mark) (err error) {
-	m.version = v.mark.version
-	for try := 1; err == nil && v.mark.version == m.version; try++ {
+func (v *viewer) save(m protocol.Watermark) (err error) {
+	m.Version = v.mark.Version
+	for try := 1; err == nil && v.mark.Version == m.Version; try++ {
 		if try > maxConflicts {
 			return refusesToSave("the watermark")
 		}
-		if v.mark, err = m.put(v); err == nil && v.mark.bad {
+		if v.mark, err = putWatermark(v, m); err == nil && v.mark.Bad {
 			err = fmt.Errorf("%w: the entry %s cannot be read, and the store does not replace it", ErrBadRecord, watermarkKey)
 		}
 	}
@@ -224,43 +225,43 @@ func (v *viewer) save(m mark) (err error) {
 // look returns the instant before which no holder stamps anything any more, and the record that
 // keeps it back. It is not after the latest bound, and not after now. If a record is lost or cannot
 // be read, nothing is known for as long as a window under it may be open, and the instant is zero.
-func (v *viewer) look() (low time.Time, by *record, err error) {
-	c := clocks{own: v.read().own}
-	if c.engine, err = v.engine(); err != nil {
+func (v *viewer) look() (low time.Time, by *protocol.Record, err error) {
+	c := protocol.Clocks{Own: v.read().own}
+	if c.Engine, err = v.engine(); err != nil {
 		return low, nil, err
 	}
-	v.now = c.early()
-	v.asked = v.read().moment
+	v.now = c.Early()
+	v.asked = v.read().Moment
 	found, bad, err := allRecords(v)
 	if err != nil {
 		return low, nil, err
 	}
-	records, now := sorted(maps.Values(found)), v.read().at
-	var silent []record
+	records, now := protocol.Sorted(maps.Values(found)), v.read().At
+	var silent []protocol.Record
 	for worker, why := range bad {
-		silent = append(silent, record{Worker: worker, State: StateLost, version: "unreadable", unreadable: why})
-		v.watch.seen.sees(recordKey(worker), "unreadable", now, healing(v.door.Layout.Unit))
+		silent = append(silent, protocol.Record{Worker: worker, State: StateLost, Version: "unreadable", Unreadable: why})
+		v.watch.seen.sees(recordKey(worker), "unreadable", now, protocol.Healing(v.door.Layout.Unit))
 	}
-	unreadable, shortest := len(silent), maxWindow(v.door.Layout.Unit)
+	unreadable, shortest := len(silent), protocol.MaxWindow(v.door.Layout.Unit)
 	for _, r := range records {
-		v.watch.seen.sees(recordKey(r.Worker), r.version, now, healing(v.door.Layout.Unit))
+		v.watch.seen.sees(recordKey(r.Worker), r.Version, now, protocol.Healing(v.door.Layout.Unit))
 		if r.State != StateLost {
 			v.watch.seen.forget(lostKey(r.Worker))
 		}
 		if r.State == StateHeld {
 			shortest = min(shortest, r.Window)
 		}
-		if r.State == StateHeld && r.ends().Sub(v.now) < r.Window/2 && !v.dead(r, c) {
+		if r.State == StateHeld && r.Ends().Sub(v.now) < r.Window/2 && !v.dead(r, c) {
 			// It was not renewed for half a window.
 			silent = append(silent, r)
 		}
 	}
-	v.watch.seen.sees(readKey, "", v.asked.at, shortest)
+	v.watch.seen.sees(readKey, "", v.asked.At, shortest)
 	if err = v.watch.share(v, slices.Clone(silent), v.asked); err != nil {
 		return low, nil, err
 	}
 	for _, r := range silent[:unreadable] {
-		if v.watch.idle(r, v.asked) < healing(v.door.Layout.Unit) {
+		if v.watch.idle(r, v.asked) < protocol.Healing(v.door.Layout.Unit) {
 			return low, &r, nil
 		}
 	}
@@ -278,22 +279,24 @@ func (v *viewer) look() (low time.Time, by *record, err error) {
 	if by != nil {
 		return low, by, nil
 	}
-	low, by = lowest(records, v.now, times.Earlier(v.now, latest(records)), func(r record) bool { return v.dead(r, c) })
+	low, by = protocol.Lowest(records, v.now, times.Earlier(v.now, protocol.Latest(records)), func(r protocol.Record) bool { return v.dead(r, c) })
 	return low, by, nil
 }
 
 // dead reports whether r had not been renewed for its window when it was asked for.
-func (v *viewer) dead(r record, c clocks) bool { return !r.live(v.watch.silent(r, v.asked, c)) }
+func (v *viewer) dead(r protocol.Record, c protocol.Clocks) bool {
+	return !r.Live(v.watch.silent(r, v.asked, c))
+}
 
 // why says why r keeps the watermark back.
-func (v *viewer) why(r record) string {
-	saved := r.ends().Add(-r.Window) // what its clock read when it moved its bound last
+func (v *viewer) why(r protocol.Record) string {
+	saved := r.Ends().Add(-r.Window) // what its clock read when it moved its bound last
 	switch {
-	case r.unreadable != nil:
-		return fmt.Sprintf("what its holder may still stamp is not known, because its record cannot be read: %v", r.unreadable)
+	case r.Unreadable != nil:
+		return fmt.Sprintf("what its holder may still stamp is not known, because its record cannot be read: %v", r.Unreadable)
 	case r.State == StateLost:
 		return "its record was lost, and a window under it may be open"
-	case (r.retired() || r.Prior.Least.Before(r.Least)) && v.now.Before(r.Prior.To):
+	case (r.Retired() || r.Prior.Least.Before(r.Least)) && v.now.Before(r.Prior.To):
 		return "not its holder, but an earlier one that was taken for dead may still stamp times before " + times.Text(r.Prior.To)
 	case r.State != StateHeld:
 		return "it was released without a generator, and its former holder may still stamp times before " + times.Text(r.Prior.To)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -136,8 +137,8 @@ func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
 func TestMarkTellsAnEarlierHolderFromThePresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		r := record{State: StateHeld, Window: span, Least: now, Prior: prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
-		low, by := lowest([]record{r}, now, now, func(record) bool { return false })
+		r := protocol.Record{State: StateHeld, Window: span, Least: now, Prior: protocol.Prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
+		low, by := protocol.Lowest([]protocol.Record{r}, now, now, func(protocol.Record) bool { return false })
 		require.Equal(t, r.Prior.Least, low)
 		v := viewer{watch: &watch{seen: newSightings()}, asked: thisMoment(), now: now}
 		assert.Contains(t, v.why(*by), "an earlier one")
@@ -151,8 +152,8 @@ func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, saves := newMemory(), 0
 		mustAcquire(t, m, plain, clockAt(0))
-		read := func() mark {
-			is, err := getMark(m.line())
+		read := func() protocol.Watermark {
+			is, err := getWatermark(m.line())
 			require.NoError(t, err)
 			return is
 		}
@@ -162,9 +163,9 @@ func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
 			}
 			was := read()
 			if saves++; saves%3 == 0 {
-				more, err := json.Marshal(mark{Proposed: times.Later(was.Proposed, time.Now()).Add(ms), Published: was.Published})
+				more, err := json.Marshal(protocol.Watermark{Proposed: times.Later(was.Proposed, time.Now()).Add(ms), Published: was.Published})
 				require.NoError(t, err)
-				_, err = m.Put(ctx, q.key, was.version, more)
+				_, err = m.Put(ctx, q.key, was.Version, more)
 				require.NoError(t, err)
 			}
 			err := m.asks(ctx, q)
@@ -191,17 +192,17 @@ func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
 		reader := NewWatermarkReader(asks(func(ctx context.Context, q *query) error {
 			if q.do == "put" && q.key == watermarkKey && quicker {
 				quicker = false
-				is, err := getMark(m.line())
+				is, err := getWatermark(m.line())
 				require.NoError(t, err)
 				is.Proposed = less
-				_, err = is.put(m.line())
+				_, err = putWatermark(m.line(), is)
 				require.NoError(t, err)
 			}
 			return m.asks(ctx, q)
 		}))
 		_, err := reader.Read(t.Context())
 		require.NoError(t, err)
-		is, err := getMark(m.line())
+		is, err := getWatermark(m.line())
 		require.NoError(t, err)
 		assert.Equal(t, less, is.Published)
 	})
@@ -258,7 +259,7 @@ func TestClockThatWasAheadStopsNobodyWhenTheWatermarkIsLost(t *testing.T) {
 				m.set(func() { delete(m.entries, watermarkKey) })
 			}
 			_ = m.starts(t, "b", span)
-			time.Sleep(skew)
+			time.Sleep(protocol.Skew)
 			require.NoError(t, m.starts(t, "c", span))
 			m.becomes(down)
 			time.Sleep(2*span + span/3)
@@ -283,7 +284,7 @@ func TestHolderThatIsAheadHealsAStoreForNobodyElse(t *testing.T) {
 		m.set(func() { clear(m.entries) })
 		time.Sleep(span + span/3)
 		require.NoError(t, wrong.Release(t.Context()))
-		time.Sleep(healing(ms) + span)
+		time.Sleep(protocol.Healing(ms) + span)
 		require.NoError(t, m.starts(t, "b", span))
 		m.becomes(down)
 		time.Sleep(2*span + span/3)
@@ -315,9 +316,9 @@ func TestLiveHoldersPutAWatermarkBackThatIsLostAlone(t *testing.T) {
 							m.set(func() { delete(m.entries, watermarkKey) })
 						}
 						time.Sleep(2 * time.Minute)
-						is, err := getMark(m.line())
+						is, err := getWatermark(m.line())
 						require.NoError(t, err)
-						require.False(t, is.lost())
+						require.False(t, is.Lost())
 						begun := time.Now()
 						b := mustAcquire(t, m, fleet, clockAt(0), append(change, named("b"))...)
 						require.Less(t, time.Since(begun), time.Second)
@@ -351,9 +352,9 @@ func TestLiveHolderPutsTheWatermarkBackBesideOneThatCrashed(t *testing.T) {
 							m.set(func() { delete(m.entries, watermarkKey) })
 						}
 						time.Sleep(2 * time.Minute)
-						is, err := getMark(m.line())
+						is, err := getWatermark(m.line())
 						require.NoError(t, err)
-						require.False(t, is.lost())
+						require.False(t, is.Lost())
 						require.False(t, h.isWiped(), "it looks no more")
 					})
 				})
@@ -477,7 +478,7 @@ func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 			m.becomes()
 			r := m.record(h.Worker())
 			require.Equal(t, 1, r.ClockSeq)
-			require.Equal(t, !answers, r.ends().After(time.Now().Add(span)))
+			require.Equal(t, !answers, r.Ends().After(time.Now().Add(span)))
 			for range 20 {
 				m.mark(t)
 				time.Sleep(span / 4)
@@ -521,9 +522,9 @@ func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		seen := seenOf(m)
-		time.Sleep(healing(ms))
+		time.Sleep(protocol.Healing(ms))
 		require.Same(t, seen, seenOf(m))
-		time.Sleep(healing(ms) + 1)
+		time.Sleep(protocol.Healing(ms) + 1)
 		require.NotSame(t, seen, seenOf(m), "it was not used for too long")
 	})
 	for range machine.MaxStores {
@@ -540,7 +541,7 @@ func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
 	machine.MaxStores = 64 // also in the simulator
 	// This process looks at m, and the holder is another one, at m.asks.
 	for _, lost := range []string{"", recordKey(0), doorKey} {
-		for _, away := range []time.Duration{time.Second, healing(ms)} { // after it saw that nothing is lost any more
+		for _, away := range []time.Duration{time.Second, protocol.Healing(ms)} { // after it saw that nothing is lost any more
 			t.Run(lost+" "+away.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m := newMemory()
@@ -574,7 +575,7 @@ func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
 						time.Sleep(10 * time.Second)
 					}
 					looks()
-					time.Sleep(healing(ms) - time.Second - time.Since(begun))
+					time.Sleep(protocol.Healing(ms) - time.Second - time.Since(begun))
 					if away == time.Second {
 						looks() // it is open, and the record is there
 					}

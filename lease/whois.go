@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -33,7 +34,7 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	if err != nil {
 		return Holding{}, err
 	}
-	if d.version == "" {
+	if d.Version == "" {
 		return Holding{}, fmt.Errorf("%w: %d: %w", ErrForgotten, id, ErrWiped)
 	}
 	if err := d.Layout.Check(id); err != nil {
@@ -54,29 +55,29 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		return Holding{}, unread
 	}
 	if errors.Is(err, ErrNeverIssued) {
-		if is, bad := getDoor(from); bad != nil || is.version != d.version {
+		if is, bad := getDoor(from); bad != nil || is.Version != d.Version {
 			return Whois(ctx, s, id) // entries were lost meanwhile
 		}
 	}
-	err = fmt.Errorf("%w: %d: %s", err, id, d.why(err, r, d.Layout.Decode(id)))
+	err = fmt.Errorf("%w: %d: %s", err, id, why(d, err, r, d.Layout.Decode(id)))
 	if errors.Is(err, ErrNotReported) {
-		return r.holding(), err
+		return Holding(r.Holding()), err
 	}
 	return Holding{}, err
 }
 
 // why says why the history of r has no issuer for an ID.
-func (d door) why(err error, r record, id snowflake.Parts) string {
-	begins, known := d.begin(r)
+func why(d protocol.Door, err error, r protocol.Record, id snowflake.Parts) string {
+	begins, known := d.Complete(r)
 	switch {
 	case errors.Is(err, ErrNotReported):
 		return fmt.Sprintf("only %s can have issued it, at %s, and has reported nothing from %s on",
-			r.Owner, times.Text(id.Time), times.Text(r.bound(id.ClockSeq)))
-	case errors.Is(err, ErrNeverIssued) && r.version == "":
+			r.Owner, times.Text(id.Time), times.Text(r.BoundOf(id.ClockSeq)))
+	case errors.Is(err, ErrNeverIssued) && r.Version == "":
 		return fmt.Sprintf("worker %d was never leased; it may be reserved, such as for a column's default (docs/sql.md)", r.Worker)
 	case errors.Is(err, ErrNeverIssued):
 		return fmt.Sprintf("nobody had worker %d and clock sequence %d at %s", r.Worker, id.ClockSeq, times.Text(id.Time))
-	case r.State == StateLost || r.version == "":
+	case r.State == StateLost || r.Version == "":
 		return fmt.Sprintf("the record of worker %d was lost", r.Worker)
 	case !known:
 		return fmt.Sprintf("the store has lost entries, and the records of worker %d may be among them", r.Worker)
@@ -86,14 +87,14 @@ func (d door) why(err error, r record, id snowflake.Parts) string {
 
 // wholeHistory returns the holdings of r that are not in its record, and whether they are all there.
 // If r was replaced meanwhile, so that chunks were dropped, r becomes its successor.
-func wholeHistory(s line, r *record) (holdings []Holding, whole bool, err error) {
+func wholeHistory(s line, r *protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
 	for r.Chunks.First < r.Chunks.Next {
 		holdings, whole, err = history(s, *r)
 		if whole || err != nil {
 			return holdings, whole, err
 		}
 		is, err := getRecord(s, r.Worker)
-		if err != nil || is.version == "" || is.Chunks == r.Chunks { // lost: what was read before counts
+		if err != nil || is.Version == "" || is.Chunks == r.Chunks { // lost: what was read before counts
 			return holdings, false, err
 		}
 		*r = is
@@ -102,7 +103,7 @@ func wholeHistory(s line, r *record) (holdings []Holding, whole bool, err error)
 }
 
 // history returns the holdings of r's chunks, and whether all chunks are there.
-func history(s line, r record) (holdings []Holding, whole bool, err error) {
+func history(s line, r protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
 	entries, err := s.list(chunksPrefix(r.Worker))
 	if err != nil {
 		return nil, false, err
@@ -144,7 +145,7 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch waits := fmt.Errorf("%w: starts wait for %v", ErrWiped, d.left()); {
+	switch waits := fmt.Errorf("%w: starts wait for %v", ErrWiped, d.Left()); {
 	case d.Open, d.Name == "" && len(found) == 0:
 	case len(found) > 0, d.Trace != "":
 		bad[none] = errors.Join(bad[none], waits)
@@ -152,30 +153,15 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 		bad[none] = fmt.Errorf("%w; if the store is new, lease.Init (snowflaked init) opens it at once", waits)
 	}
 	var holders []Holder
-	for _, r := range sorted(maps.Values(found)) {
-		h := r.held()
+	for _, r := range protocol.Sorted(maps.Values(found)) {
+		h := holderOf(r)
 		switch {
-		case r.version == "":
+		case r.Version == "":
 			h.Layout = d.Layout
-		case r.State == StateHeld && (now.IsZero() && time.Now().After(r.Bound()) || !now.IsZero() && !r.live(now.Sub(r.Renewed))):
+		case r.State == StateHeld && (now.IsZero() && time.Now().After(r.Bound()) || !now.IsZero() && !r.Live(now.Sub(r.Renewed))):
 			h.State = StateDead
 		}
 		holders = append(holders, h)
 	}
 	return holders, errors.Join(slices.Collect(maps.Values(bad))...)
-}
-
-// begin returns the time from which on no holding of r's worker ID is missing in the store, if r's
-// chunks are all there. If this is not known, ok is false. r may be the record of a worker ID that
-// has none.
-func (d door) begin(r record) (from time.Time, ok bool) {
-	from = times.Later(times.Later(r.Forgotten, r.Floor), d.Opened)
-	switch {
-	case !d.Open || r.State == StateLost:
-		// Entries were lost, and perhaps not all have been put back.
-		return from, false
-	case d.Healed && r.Store != d.Name: // the records of later holders may have been lost
-		return times.Later(from, d.Floor), !d.Floor.IsZero() || !d.Opened.IsZero()
-	}
-	return from, true
 }

@@ -37,7 +37,7 @@
 (declare-const loses Bool)            ; the store may lose entries; then
 (declare-const half Int)              ; a clock is wrong by at most half of the skew
 (assert (and (< 0 M) (<= 0 half)))
-(define-fun wait () Int (+ M half half)) ; healing
+(define-fun wait () Int (+ M half half)) ; protocol.Healing
 (define-fun reach () Int (+ M half))  ; how far ahead of true time a bound may be
 
 ; Of a holder, and of a save, which does not change after it was sent:
@@ -80,21 +80,21 @@
 (define-fun put-compares-versions () Bool true)                        ; Store.Put
 (define-fun grant-is-saved-first () Bool true)                         ; hold.move, Lease.publish
 (define-fun stamps-lie-in-the-grant () Bool true)                      ; the generator
-(define-fun tokens-are-compared () Bool true)                          ; judge
-(define-fun holder-begins-at-the-bound () Bool true)                   ; record.start, record.take
-(define-fun take-keeps-the-other-bounds () Bool true)                  ; record.take
-(define-fun bound-never-goes-back () Bool true)                        ; record.extend
-(define-fun sequence-begins-at-its-bound () Bool true)                 ; record.start, hold.bump
+(define-fun tokens-are-compared () Bool true)                          ; protocol.Judge
+(define-fun holder-begins-at-the-bound () Bool true)                   ; protocol.Record.Start, protocol.Record.Take
+(define-fun take-keeps-the-other-bounds () Bool true)                  ; protocol.Record.Take
+(define-fun bound-never-goes-back () Bool true)                        ; protocol.Record.Extend
+(define-fun sequence-begins-at-its-bound () Bool true)                 ; protocol.Record.Start, hold.bump
 (define-fun release-stops-first () Bool true)                          ; Lease.Release
-(define-fun release-keeps-what-was-stamped () Bool true)               ; record.release, record.undo
-(define-fun release-keeps-the-bound-before () Bool true)               ; record.release, record.undo
+(define-fun release-keeps-what-was-stamped () Bool true)               ; protocol.Record.Release, protocol.Record.Undo
+(define-fun release-keeps-the-bound-before () Bool true)               ; protocol.Record.Release, protocol.Record.Undo
 (define-fun no-grant-after-release () Bool true)                       ; the generator, Lease.giveBack
-(define-fun newcomer-waits () Bool true)                               ; door.advance, record.missing
-(define-fun newcomer-begins-at-its-clock () Bool true)                 ; door.heal, record.missing
+(define-fun newcomer-waits () Bool true)                               ; protocol.Door.Advance, protocol.Record.Missing
+(define-fun newcomer-begins-at-its-clock () Bool true)                 ; protocol.Door.Heal, protocol.Record.Missing
 (define-fun newcomer-looks-again () Bool true)                         ; search.lookAgain
-(define-fun record-from-before-a-loss-has-the-floor () Bool true)      ; door.heal
-(define-fun live-holders-are-left-alone () Bool true)                  ; record.live
-(define-fun restored-within-the-window () Bool true)                   ; hold.mayRestore, record.restorable
+(define-fun record-from-before-a-loss-has-the-floor () Bool true)      ; protocol.Door.Heal
+(define-fun live-holders-are-left-alone () Bool true)                  ; protocol.Record.Live
+(define-fun restored-within-the-window () Bool true)                   ; hold.mayRestore, protocol.Record.Restorable
 (define-fun restored-as-it-was () Bool true)                           ; hold.restore
 (define-fun bound-is-a-window-ahead () Bool true)                      ; MaxWindow
 
@@ -262,7 +262,7 @@
   (forall ((g Holder)) (=> (not (= g h)) (same-grant-of g)))
   (active y h) (= (gseq y h) (seq s)) (= (gfrom y h) (from s)) (= (gto y h) (bound s (seq s)))))
 
-; search.save, record.take
+; search.save, protocol.Record.Take
 (push)
 (echo "a newcomer sends a save that takes the worker ID of the entry")
 (define-fun floor () Bool (or (not newcomer-begins-at-its-clock) (forall ((c ClockSeq)) (<= (- (now x) half) (low h c)))))
@@ -279,7 +279,7 @@
 (check-sat)
 (pop)
 
-; hold.renew, record.extend, hold.bump
+; hold.renew, protocol.Record.Extend, hold.bump
 (push)
 (echo "a holder sends a save that moves its bound or changes to another clock sequence")
 (assert (and sends same-over same-grants (= (kind s) move) (not (over x h)) (not (= (rec x h) none)) (= (old s) (rec x h)) (= (name s) (name (rec x h)))
@@ -289,7 +289,7 @@
 (check-sat)
 (pop)
 
-; Lease.Release, hold.release, record.undo
+; Lease.Release, hold.release, protocol.Record.Undo
 (push)
 (echo "a holder stops, and sends a save that gives the worker ID back")
 (assert (and sends (= (kind s) release) (not (= (rec x h) none)) (= (old s) (rec x h)) (= (name s) (name (rec x h)))
@@ -381,7 +381,7 @@
 (check-sat)
 (pop)
 
-; hold.look, judge
+; hold.look, protocol.Judge
 (push)
 (echo "a holder looks at the entry, and finds its own save")
 (assert (and same-time same-store same-losses same-line same-sent same-over same-grants same-next same-top

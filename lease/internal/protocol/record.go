@@ -1,4 +1,4 @@
-package lease
+package protocol
 
 import (
 	"encoding/json"
@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
-// record is what the store keeps for a worker ID.
-type record struct {
+// Record is what the store keeps for a worker ID.
+type Record struct {
 	Worker int    `json:"worker"`
 	Saves  uint64 `json:"saves"` // counts the saves, from 1; an unused worker ID has 0
 	Token  string `json:"token"` // of the acquisition: no two acquisitions have the same
@@ -37,7 +38,7 @@ type record struct {
 	Floor time.Time `json:"floor,omitzero"`
 
 	// ClockSeq is the clock sequence of the holder's IDs, since From: [From, Bound()) is
-	// its current Holding.
+	// its current holding.
 	ClockSeq int       `json:"clockSeq"`
 	From     time.Time `json:"from"`
 
@@ -55,7 +56,7 @@ type record struct {
 	// Ended has the latest of the holdings that have ended, and Chunks says where the
 	// earlier holdings are.
 	Ended  []Holding `json:"ended,omitempty"`
-	Chunks chunks    `json:"chunks,omitzero"`
+	Chunks Chunks    `json:"chunks,omitzero"`
 
 	// Forgotten is the time before which holders may be missing from the history. The zero
 	// time means that the history is complete.
@@ -69,7 +70,7 @@ type record struct {
 	FloorEvery time.Duration `json:"floorEvery,omitzero"`
 
 	// Waited is how long a record whose State is StateLost is known to have been lost.
-	Waited waited `json:"waited,omitzero"`
+	Waited Waited `json:"waited,omitzero"`
 
 	// Least is the time before which the holder stamps nothing any more, and none of its open Holds
 	// has stamped anything: see [Watermark]. If NoFloor is set, Least does not rise, because the
@@ -83,18 +84,16 @@ type record struct {
 
 	// Prior is what may still be stamped by earlier holders that were taken for dead, or whose
 	// generators were not stopped.
-	Prior prior `json:"prior,omitzero"`
+	Prior Prior `json:"prior,omitzero"`
 
 	// Renewed is the time of the last save by the engine's clock; zero if it has no clock.
 	Renewed time.Time `json:"renewed,omitzero"`
 
-	version    string // Entry.Version; empty if there is no entry
-	unreadable error  // why the entry cannot be read
+	Version    string `json:"-"` // of the entry; empty if there is no entry
+	Unreadable error  `json:"-"` // why the entry cannot be read
 }
 
-// Holding is a span of ID time, [From, To), that one holder was granted with a worker ID and clock
-// sequence. No other holder has issued IDs with them in this span. It may begin up to a window
-// before the holder's process, because the process's clock may be set back, and end after it.
+// Holding is lease.Holding.
 type Holding struct {
 	Worker   int       `json:"worker"`
 	ClockSeq int       `json:"clockSeq"`
@@ -113,18 +112,18 @@ func (h Holding) same(other Holding) bool {
 
 // Bound returns the bound of the current clock sequence: every ID issued so far is before
 // it.
-func (r record) Bound() time.Time { return r.bound(r.ClockSeq) }
+func (r Record) Bound() time.Time { return r.BoundOf(r.ClockSeq) }
 
-func (r record) bound(seq int) time.Time {
+func (r Record) BoundOf(seq int) time.Time {
 	if seq < len(r.Bounds) {
 		return times.Later(r.Bounds[seq], r.Floor)
 	}
 	return r.Floor
 }
 
-// last returns the latest bound of all clock sequences. If the answer to a change of the clock
+// Last returns the latest bound of all clock sequences. If the answer to a change of the clock
 // sequence was lost, the holder goes on with the sequence before.
-func (r record) last() time.Time {
+func (r Record) Last() time.Time {
 	last := r.Floor
 	for seq := range r.Bounds {
 		last = times.Later(last, r.Bounds[seq])
@@ -132,25 +131,25 @@ func (r record) last() time.Time {
 	return last
 }
 
-// ends returns the time up to which the holder may stamp.
-func (r record) ends() time.Time {
+// Ends returns the time up to which the holder may stamp.
+func (r Record) Ends() time.Time {
 	if r.To.IsZero() { // it does not say
-		return r.last()
+		return r.Last()
 	}
 	return r.To
 }
 
-// holding returns the current Holding.
-func (r record) holding() Holding {
+// Holding returns the current holding.
+func (r Record) Holding() Holding {
 	return Holding{
 		Worker: r.Worker, ClockSeq: r.ClockSeq, From: r.From, To: r.Bound(),
 		Token: r.Token, Owner: r.Owner, Host: r.Host, PID: r.PID,
 	}
 }
 
-// withBound returns r with seq as its clock sequence and bound as the bound of seq. It does
+// WithBound returns r with seq as its clock sequence and bound as the bound of seq. It does
 // not change r's own Bounds.
-func (r record) withBound(seq int, bound time.Time) record {
+func (r Record) WithBound(seq int, bound time.Time) Record {
 	bounds := make([]time.Time, max(len(r.Bounds), seq+1))
 	copy(bounds, r.Bounds)
 	bounds[seq] = bound.UTC()
@@ -159,125 +158,123 @@ func (r record) withBound(seq int, bound time.Time) record {
 }
 
 // withWindow returns r with w as its only window, and its bound at bound.
-func (r record) withWindow(w window, bound time.Time) record {
-	r = r.withBound(w.seq, bound)
-	r.From = w.from
-	r.To = r.bound(w.seq)
+func (r Record) withWindow(w Window, bound time.Time) Record {
+	r = r.WithBound(w.Seq, bound)
+	r.From = w.From
+	r.To = r.BoundOf(w.Seq)
 	return r
 }
 
-// withBoundsOf returns r with the later bound, of both records, for each clock sequence.
-func (r record) withBoundsOf(other record) record {
+// WithBoundsOf returns r with the later bound, of both records, for each clock sequence.
+func (r Record) WithBoundsOf(other Record) Record {
 	seq := r.ClockSeq
 	for i := range other.Bounds {
-		r = r.withBound(i, times.Later(r.bound(i), other.bound(i)))
+		r = r.WithBound(i, times.Later(r.BoundOf(i), other.BoundOf(i)))
 	}
 	r.ClockSeq, r.Floor = seq, times.Later(r.Floor, other.Floor)
 	return r
 }
 
-// sorted returns records in the order of their worker IDs.
-func sorted(records iter.Seq[record]) []record {
-	return slices.SortedFunc(records, func(a, b record) int { return a.Worker - b.Worker })
+// Sorted returns records in the order of their worker IDs.
+func Sorted(records iter.Seq[Record]) []Record {
+	return slices.SortedFunc(records, func(a, b Record) int { return a.Worker - b.Worker })
 }
 
 // same reports whether r is the record that other became when it was saved.
-func (r record) same(other record) bool {
+func (r Record) same(other Record) bool {
 	return r.Worker == other.Worker && r.Saves == other.Saves && r.Token == other.Token && r.State == other.State &&
 		r.ClockSeq == other.ClockSeq && slices.EqualFunc(r.Bounds, other.Bounds, time.Time.Equal)
 }
 
-// String describes r on one line.
-func (r record) String() string { return r.held().String() }
+// who names the holder, for people.
+func (r Record) who() string { return Who(r.Owner, r.Host, r.PID) }
 
-// decodeRecord returns the record in an entry. Its error matches ErrBadRecord.
-func decodeRecord(worker int, e Entry) (record, error) {
-	r := record{Worker: worker}
+// Who names a process, for people.
+func Who(owner, host string, pid int) string { return fmt.Sprintf("%s (%s, pid %d)", owner, host, pid) }
+
+// DecodeRecord returns the record in an entry. Its error matches ErrBadRecord.
+func DecodeRecord(worker int, e driver.Entry) (Record, error) {
+	r := Record{Worker: worker}
 	if e.Version == "" {
 		return r, nil
 	}
 	if err := json.Unmarshal(e.Value, &r); err != nil {
-		return r, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, err)
+		return r, fmt.Errorf("%w: %s: %w", driver.ErrBadRecord, e.Key, err)
 	}
 	if r.Worker != worker {
-		return r, fmt.Errorf("%w: %s: it is of worker %d", ErrBadRecord, e.Key, r.Worker)
+		return r, fmt.Errorf("%w: %s: it is of worker %d", driver.ErrBadRecord, e.Key, r.Worker)
 	}
-	r.version, r.Renewed = e.Version, e.Time
+	r.Version, r.Renewed = e.Version, e.Time
 	return r, r.validate()
 }
 
-// encode returns the value of r's entry.
-func (r record) encode() ([]byte, error) {
+// Encode returns the value of r's entry.
+func (r Record) Encode() ([]byte, error) {
 	r.Renewed = time.Time{}
 	return json.Marshal(r)
 }
 
 // validate returns an error that matches ErrBadRecord if this package cannot have saved r.
-func (r record) validate() error {
+func (r Record) validate() error {
 	var why string
 	switch err := r.Layout.Validate(); {
 	case err != nil:
-		return fmt.Errorf("%w: worker %d: %w", ErrBadRecord, r.Worker, err)
+		return fmt.Errorf("%w: worker %d: %w", driver.ErrBadRecord, r.Worker, err)
 	case r.State != StateHeld && r.State != StateFree && r.State != StateSpent && r.State != StateLost:
 		why = fmt.Sprintf("its state is %q", r.State)
 	case r.Worker < 0 || r.Worker > 1<<r.Layout.WorkerBits-1:
 		why = fmt.Sprintf("worker %d does not fit its layout", r.Worker)
 	case r.State == StateLost:
 		return nil
-	case r.Saves == 0 || r.Token == "" || r.Window <= 0 || r.Window > maxWindow(r.Layout.Unit):
+	case r.Saves == 0 || r.Token == "" || r.Window <= 0 || r.Window > MaxWindow(r.Layout.Unit):
 		why = fmt.Sprintf("it has %d saves, token %q and window %v", r.Saves, r.Token, r.Window)
 	case r.ClockSeq < 0 || r.ClockSeq >= len(r.Bounds) || len(r.Bounds) > 1<<r.Layout.ClockSeqBits:
 		why = fmt.Sprintf("clock sequence %d of %d does not fit its layout", r.ClockSeq, len(r.Bounds))
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: worker %d: %s", ErrBadRecord, r.Worker, why)
+	return fmt.Errorf("%w: worker %d: %s", driver.ErrBadRecord, r.Worker, why)
 }
 
-// held returns what users see of r.
-func (r record) held() Holder {
-	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
-}
-
-// chunks are the numbers of the entries that keep the earlier holdings of a worker ID.
-type chunks struct {
+// Chunks are the numbers of the entries that keep the earlier holdings of a worker ID.
+type Chunks struct {
 	First int `json:"first"`
 	Next  int `json:"next"`
 }
 
-// prior is a span of times that earlier holders of a worker ID may still stamp, or commit, if they
+// Prior is a span of times that earlier holders of a worker ID may still stamp, or commit, if they
 // were taken for dead and are alive.
-type prior struct {
+type Prior struct {
 	Least time.Time `json:"least"`
 	To    time.Time `json:"to"`
 }
 
 // still returns p or, if it has ended by both clocks, no span.
-func (p prior) still(c clocks) prior {
-	if c.early().Before(p.To) {
+func (p Prior) still(c Clocks) Prior {
+	if c.Early().Before(p.To) {
 		return p
 	}
-	return prior{}
+	return Prior{}
 }
 
-// and returns the span from the earlier beginning of p and q to their later end.
-func (p prior) and(q prior) prior {
+// And returns the span from the earlier beginning of p and q to their later end.
+func (p Prior) And(q Prior) Prior {
 	switch {
 	case q.To.IsZero():
 		return p
 	case !p.To.IsZero():
-		q = prior{times.Earlier(p.Least, q.Least), times.Later(p.To, q.To)}
+		q = Prior{times.Earlier(p.Least, q.Least), times.Later(p.To, q.To)}
 	}
-	return prior{q.Least.UTC(), q.To.UTC()}
+	return Prior{q.Least.UTC(), q.To.UTC()}
 }
 
-// window has the times that may be stamped.
-type window struct {
-	seq      int
-	from, to time.Time
-	before   time.Time // the stored bound of the previous holder; not after from
-	above    time.Time // the watermark when the window was saved: nothing is stamped before it
+// Window has the times that may be stamped.
+type Window struct {
+	Seq      int
+	From, To time.Time
+	Before   time.Time // the stored bound of the previous holder; not after from
+	Above    time.Time // the watermark when the window was saved: nothing is stamped before it
 }
 
-// begin returns the first instant that may be stamped.
-func (w window) begin() time.Time { return times.Later(w.from, w.above) }
+// Begin returns the first instant that may be stamped.
+func (w Window) Begin() time.Time { return times.Later(w.From, w.Above) }
