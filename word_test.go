@@ -19,6 +19,9 @@ import (
 // A call that takes IDs of the open tick without the lock may stop after each of its steps, for any
 // time. The test tries every order of its steps and of what else may happen.
 func TestCallWithoutTheLockMayStopAnywhere(t *testing.T) {
+	if depth.Race {
+		t.Skip("one goroutine runs at a time; the other tests look for races")
+	}
 	for name, s := range map[string]struct {
 		policy BackwardPolicy
 		lease  bool
