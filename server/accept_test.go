@@ -20,7 +20,8 @@ func TestAcceptChoosesTheForm(t *testing.T) {
 		"*/*;q=0": "json", "text/plain;q=2, application/json;q=0.1": "json",
 		`x/y;a="text/plain,b", application/json`: "json", "*/*, text/html;q=0.1": "json",
 		"text/plain": "text", "Text/Plain; charset=utf-8": "text", "text/*": "text",
-		"text/html, text/plain;q=0.1": "text", "application/json;q=0": "text",
+		"text/plain, application/json;q=0.5, text/plain;q=0.1": "text", // a range that is there twice
+		"text/html, text/plain;q=0.1":                          "text", "application/json;q=0": "text",
 		"application/json;q=0, */*": "text", "application/*;q=0.1, */*;q=0.2": "text", "text/plain, application/json;q=0.9": "text",
 		`text/html;a="x, application/json", text/plain`: "text", "application/json ; Q=0.5 , text/plain": "text",
 	} {

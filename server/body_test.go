@@ -42,4 +42,5 @@ func TestRequestThatDoesNotEndShowsNoAddress(t *testing.T) {
 	}
 	assert.Contains(t, metrics(s), nothingInFlight)
 	assert.NotContains(t, log.String(), "code=ok", &log)
+	assert.Contains(t, log.String(), "code=http_408", &log)
 }

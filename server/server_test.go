@@ -237,7 +237,8 @@ func TestDeadlineExceeded(t *testing.T) {
 		// The layout has 256 IDs in 10 ms, so 100,000 take 4 s.
 		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake(), Clock: snowflake.SystemClock()})
 		require.NoError(t, err)
-		_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second})
+		var log strings.Builder
+		_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		begun := time.Now()
 		resp, text := get(t, http1(t, dial), inMemory+"/ids?n=100000")
 		assert.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, text)
@@ -246,6 +247,7 @@ func TestDeadlineExceeded(t *testing.T) {
 			assert.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(err), protocol)
 		}
 		assert.Equal(t, 7*950*time.Millisecond, time.Since(begun))
+		assert.Empty(t, log.String(), "nobody has to mend anything")
 
 		hangs := brokenLease(t, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		s := newServer(t, hangs, &server.Options{Timeout: time.Second})
@@ -346,6 +348,7 @@ func TestServerThatWaitsSaysWhatFor(t *testing.T) {
 		const says = "the server waits for a worker ID, for 42s so far: the store has no entries"
 		assert.Equal(t, 503, ask(s.Admin(), "/readyz").Code)
 		assert.Contains(t, metrics(s), "\nsnowflake_server_waiting_seconds 42\n")
+		assert.Contains(t, metrics(s), `code="http_503",method="GET /readyz"} 1`)
 		for protocol, c := range protocols(t, inMemory, dial) {
 			_, one := c.NextID(t.Context(), &pb.NextIDRequest{})
 			_, batch := c.Batch(t.Context(), &pb.BatchRequest{N: 5})
