@@ -365,6 +365,22 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	next.ended()
 }
 
+// The first signal lets the server go on until its clients have noticed. A second one ends it.
+func TestSecondSignalEndsTheProgramAtOnce(t *testing.T) {
+	t.Parallel()
+	p := startAs(t, func(cmd *exec.Cmd) {
+		_, err := cmd.StdinPipe() // it drains until this is closed
+		require.NoError(t, err)
+	}, nil, "--store", "file:"+t.TempDir())
+	p.signal(syscall.SIGTERM)
+	await(t, "not ready", func() bool { status, _, _ := get(t, http.DefaultClient, p.url+"/readyz"); return status == 503 })
+	await(t, "the end", func() bool {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		return isClosed(p.gone)
+	})
+	assert.Error(t, p.err, "it says that nothing was cut off")
+}
+
 // silent is a listener to which nobody connects.
 type silent struct {
 	net.Listener
