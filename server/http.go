@@ -143,6 +143,10 @@ func (s *Server) identify(r *http.Request) (answer, error) {
 	if err != nil {
 		return nil, refused(http.StatusRequestTimeout, connect.CodeDeadlineExceeded, "%v", slowError{})
 	}
+	// To identify IDs costs far more time than to issue them, but a client may always ask once.
+	if err := of(r.Context()).room.take(min(int64(len(body))/1024, s.load.max/8, s.load.share/8)); err != nil {
+		return nil, err
+	}
 	words := strings.Fields(string(body))
 	if len(words) == 0 {
 		return nil, wrong("body", "it has no IDs: write one a line")

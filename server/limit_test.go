@@ -159,6 +159,10 @@ func TestTooManyIDsInFlightAreRefused(t *testing.T) {
 			_, err = c.Batch(t.Context(), &pb.BatchRequest{N: 2048})
 			assert.NoError(t, err, protocol)
 		}
+		for n, want := range map[int]int{50: 200, 1000: 429} { // 1 and 20 KiB, of which the latter would count 13
+			resp, text := request(t, client, http.MethodPost, inMemory+"/identify", strings.NewReader(strings.Repeat("1541815603606036480\n", n)))
+			assert.Equal(t, want, resp.StatusCode, "%d IDs: %s", n, text)
+		}
 		resp, _ = get(t, client, inMemory+"/readyz")
 		assert.Equal(t, 200, resp.StatusCode)
 	})

@@ -69,7 +69,7 @@ func (s *Server) gauges() []prometheus.Collector {
 		s.mark,
 		gauge(prometheus.GaugeOpts{
 			Name: "snowflake_server_in_flight",
-			Help: "What is in flight: 1 for a request, and 1 more for each 1,024 IDs of its answer.",
+			Help: "What is in flight: 1 for a request, and 1 more for each 1,024 IDs of its answer or KiB of IDs to identify.",
 		}, s.load.inFlight),
 		gauge(prometheus.GaugeOpts{
 			Name: "snowflake_server_in_flight_limit",
