@@ -37,8 +37,8 @@ func (c checker) Check(ctx context.Context, r *grpchealth.CheckRequest) (*grpche
 	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
 }
 
-// readyTime bounds the wait of /readyz for its ID, if there is no lease to ask. If others are served first for longer, the
-// server is busy, and so it is ready.
+// readyTime bounds the wait of /readyz for its ID, if there is no lease to ask. If others are served
+// first for longer, the server is busy, and so it is ready.
 const readyTime = time.Second
 
 // whyNotReady returns the error for a client, or nil if the server is ready.

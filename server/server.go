@@ -106,8 +106,8 @@ type Options struct {
 
 	// MaxInFlight bounds the requests that are answered at a time, and so the memory. A request
 	// counts 1, and 1 more for each 1,024 IDs that it asks for, or each KiB of IDs to identify, up
-	// to an eighth of what the client may use. Requests beyond the limit are refused with resource_exhausted.
-	// The default is 1,024.
+	// to an eighth of what the client may use. Requests beyond the limit are refused with
+	// resource_exhausted. The default is 1,024.
 	MaxInFlight int
 
 	// MaxPerClient bounds the part of MaxInFlight that one client may use: an IPv4 address or a /64
