@@ -199,16 +199,19 @@ func TestMutantsDieOnEveryRun(t *testing.T) {
 	if depth.Race {
 		t.Skip("runs without the race detector")
 	}
-	var err error
-	programs := map[string]string{}
-	for _, pkg := range []string{".", "./lease"} {
-		programs[pkg], err = build(t.TempDir(), pkg, false)
-		require.NoError(t, err)
-	}
 	var tests []killer
 	sought := some(mutants)
 	for _, m := range sought {
 		tests = append(tests, m.always...)
+	}
+	programs := map[string]string{} // by package
+	for _, k := range tests {
+		if programs[k.pkg] != "" {
+			continue
+		}
+		var err error
+		programs[k.pkg], err = build(t.TempDir(), k.pkg, false)
+		require.NoError(t, err)
 	}
 	for _, m := range sought {
 		t.Run(m.name, func(t *testing.T) {
