@@ -11,6 +11,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
@@ -26,9 +27,10 @@ import (
 //
 // If the store has no entries, it is new or has lost them. Acquire then waits until every window
 // that may still be open has ended, for [MaxWindow] and a minute; in a directory of which nothing
-// tells that it was used, for Options.Window, whatever the windows were (see [File]). Several processes share this wait, even if they run
-// one after the other. If ctx ends first, the error matches [ErrWiped]. After [Init], also if it
-// runs meanwhile, or with Options.NewStore, Acquire does not wait.
+// tells that it was used, for Options.Window, whatever the windows were (see [File]). Several
+// processes share this wait, even if they run one after the other. If ctx ends first, the error
+// matches [ErrWiped]. After [Init], also if it runs meanwhile, or with Options.NewStore, Acquire
+// does not wait.
 //
 // If all worker IDs are held, Acquire waits for one and a half times the longest window, its own or
 // a holder's, in case one is released or its holder is dead. If the record of a worker ID is lost,
@@ -62,7 +64,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		return nil, err
 	}
 	begun := vmclock.Generation(vm)
-	_, isDirectory := s.(directory)
+	_, isDirectory := s.(book.Directory)
 	l := newLease(s, o)
 	if o.LocalCopy != "" {
 		err = l.again(ctx, func(ctx context.Context) (err error) {
@@ -133,11 +135,11 @@ func (l *Lease) again(ctx context.Context, f func(context.Context) error) error 
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() == nil && mayMend(err) && (cause == nil || !isTimeout(err)):
+		case ctx.Err() == nil && mayMend(err) && (cause == nil || !book.IsTimeout(err)):
 			until, _ := ctx.Deadline()
 			l.log.unacquired(l, err, until)
 			cause = err
-		case !isTimeout(err):
+		case !book.IsTimeout(err):
 			cause = err
 		case cause != nil:
 			err = fmt.Errorf("%w: %w", err, cause)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -19,20 +20,20 @@ func (s *search) open() (protocol.Door, error) {
 	for told := (time.Time{}); ; {
 		shut, err := s.lookAtDoor()
 		if shut.door.Open {
-			s.known.seen.forget(doorKey)
+			s.known.Seen.Forget(book.DoorKey)
 		}
 		if err != nil || shut.door.Open {
 			s.log.opened()
 			return shut.door, s.still(waits, err)
 		}
-		next, left, err := s.known.advanceDoor(s.line, shut.door, shut.made, shut.Clocks, shut.isNew)
+		next, left, err := s.known.AdvanceDoor(s.line, shut.door, shut.made, shut.Clocks, shut.isNew)
 		if errors.Is(err, ErrConflict) {
 			err, next.Open = s.raced(err), true // it is looked at again
 		}
 		if err == nil && next.Open {
 			continue
 		}
-		now := s.line.read()
+		now := s.line.Read()
 		tells := err == nil && (told.IsZero() || left > last+time.Second || now.At.Sub(told) >= tellEvery)
 		last = left
 		if tells && shut.used == "" {
@@ -41,17 +42,17 @@ func (s *search) open() (protocol.Door, error) {
 		if err != nil {
 			return shut.door, s.still(waits, err)
 		}
-		waits = fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, shut.Clocks))
+		waits = fmt.Errorf("%w: %s", ErrWiped, book.WaitsFor(left, shut.Clocks))
 		if tells {
 			told = now.At
 			s.log.waits(left, shut)
 		}
 		s.log.shut(waits, now.At.Add(left))
 		s.conflicts = 0
-		if ended := s.line.rest(now.beforeEnd(min(protocol.Progress+machine.RandomN(protocol.Progress), left))); ended != nil {
+		if ended := s.line.Rest(now.BeforeEnd(min(protocol.Progress+machine.RandomN(protocol.Progress), left))); ended != nil {
 			return shut.door, s.still(waits, ended)
 		}
-		s.begun = s.line.read().At // the wait for a worker ID begins when the door is open
+		s.begun = s.line.Read().At // the wait for a worker ID begins when the door is open
 	}
 }
 
@@ -63,7 +64,7 @@ const tellEvery = 30 * time.Second
 func (s *search) lookAtDoor() (shut shutDoor, err error) {
 	o := s.o
 	shut.made.Layout = o.Layout
-	shut.door, err = getDoor(s.line)
+	shut.door, err = book.GetDoor(s.line)
 	d := shut.door
 	switch {
 	case errors.Is(err, ErrBadRecord) && d.Version != "":
@@ -81,7 +82,7 @@ func (s *search) lookAtDoor() (shut shutDoor, err error) {
 		}
 	}
 	if d.Version == "" && shut.used == "" {
-		trace, told, err := s.line.trace()
+		trace, told, err := s.line.Trace()
 		switch {
 		case err != nil:
 			return shut, err
@@ -92,8 +93,8 @@ func (s *search) lookAtDoor() (shut shutDoor, err error) {
 	}
 	shut.used = cmp.Or(shut.used, shut.made.Trace, d.Trace)
 	shut.isNew = wantsNew && shut.used == ""
-	shut.Own = s.line.read().own
-	shut.Engine, err = s.line.engine()
+	shut.Own = s.line.Read().Own
+	shut.Engine, err = s.line.Engine()
 	return shut, err
 }
 
@@ -101,7 +102,7 @@ func (s *search) lookAtDoor() (shut shutDoor, err error) {
 // It returns "" if nothing shows this. If d is lost, the holders of another layout may not have put
 // it back yet. Then used returns an error if a record has another layout.
 func (s *search) used(d protocol.Door) (found string, err error) {
-	records, bad, err := allRecords(s.line)
+	records, bad, err := book.AllRecords(s.line)
 	if err != nil {
 		return "", err
 	}

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// find takes one worker ID, and returns its record. It waits for a free one for one and a half times the longest window,
-// its own or a holder's; and for a worker ID whose record is lost, until that may be used.
+// find takes one worker ID, and returns its record. It waits for a free one for one and a half
+// times the longest window, its own or a holder's; and for a worker ID whose record is lost, until
+// that may be used.
 func (s *search) find() (a attempt, saved protocol.Record, err error) {
 	for {
 		if s.read == nil {
@@ -20,8 +22,8 @@ func (s *search) find() (a attempt, saved protocol.Record, err error) {
 				return a, saved, s.still(s.full, s.because(err))
 			}
 		}
-		c, wait, err := choose(s.o, s.line.read().own, protocol.Sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
-		if (err != nil || c.from.After(s.line.read().own)) && !s.enough() {
+		c, wait, err := choose(s.o, s.line.Read().Own, protocol.Sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
+		if (err != nil || c.from.After(s.line.Read().Own)) && !s.enough() {
 			if err := s.readMore(); err != nil {
 				return a, saved, s.still(s.full, s.because(err))
 			}
@@ -58,13 +60,13 @@ func (s *search) begin() (err error) {
 	if s.door, err = s.open(); err != nil {
 		return err
 	}
-	if s.now, err = s.line.engine(); err != nil {
+	if s.now, err = s.line.Engine(); err != nil {
 		return err
 	}
-	s.asked, s.known.horizon.ownClock = s.line.read().Moment, !s.now.IsZero()
+	s.asked, s.known.horizon.ownClock = s.line.Read().Moment, !s.now.IsZero()
 	if s.o.Reuse != ReuseOnce {
-		s.owner, err = s.line.get(ownerKey(s.o.Owner))
-		_, _, readable := decodeOwner(s.owner)
+		s.owner, err = s.line.Get(book.OwnerKey(s.o.Owner))
+		_, _, readable := book.DecodeOwner(s.owner)
 		s.badOwner = errors.Is(err, ErrBadRecord) || s.owner.Version != "" && !readable
 		if err != nil && !s.badOwner {
 			return err
@@ -99,7 +101,7 @@ func (s *search) readFormer(former int) error {
 
 // former returns the worker ID that the owner had last, or none.
 func (s *search) former() int {
-	if worker, _, ok := decodeOwner(s.owner); ok {
+	if worker, _, ok := book.DecodeOwner(s.owner); ok {
 		return worker
 	}
 	return s.known.last
@@ -114,8 +116,8 @@ func (s *search) enough() bool {
 // learns what other processes know: in the first round, eight times in a window, and when ctx is
 // about to end. It reports whether a holder turned out to be dead.
 func (s *search) share() bool {
-	longest, now := s.longest(), s.line.read()
-	if now.At.Sub(s.shared) < max(protocol.Progress, longest/8) && (now.end.IsZero() || now.end.Sub(now.At) >= longest/4) {
+	longest, now := s.longest(), s.line.Read()
+	if now.At.Sub(s.shared) < max(protocol.Progress, longest/8) && (now.End.IsZero() || now.End.Sub(now.At) >= longest/4) {
 		return false
 	}
 	s.shared = now.At
@@ -125,7 +127,7 @@ func (s *search) share() bool {
 			suspects = append(suspects, r)
 		}
 	}
-	_ = s.known.share(s.line, suspects, s.asked) // it is tried again in the next round
+	_ = s.known.Share(s.line, suspects, s.asked) // it is tried again in the next round
 	return slices.ContainsFunc(suspects, func(r protocol.Record) bool { return !r.Live(s.silent(r)) })
 }
 
@@ -156,7 +158,7 @@ func (s *search) readMore() error {
 }
 
 func (s *search) readOne(worker int) error {
-	r, err := getMarked(s.line, worker)
+	r, err := book.GetMarked(s.line, worker)
 	if errors.Is(err, ErrBadRecord) {
 		s.bad[worker] = err
 		return nil
@@ -169,7 +171,7 @@ func (s *search) readOne(worker int) error {
 
 // readAll reads all worker IDs.
 func (s *search) readAll() error {
-	found, bad, err := allRecords(s.line)
+	found, bad, err := book.AllRecords(s.line)
 	if err != nil {
 		return err
 	}
@@ -195,7 +197,7 @@ func (s *search) note(r protocol.Record) error {
 	case "":
 		r.Layout = s.o.Layout // it was never used
 	case StateLost:
-		next, left, err := outwait(s.line, r, s.o.Layout, s.known.seen, s.line.read().Moment, s.clocks())
+		next, left, err := book.Outwait(s.line, r, s.o.Layout, s.known.Seen, s.line.Read().Moment, s.clocks())
 		if err != nil {
 			return err
 		}
@@ -214,12 +216,12 @@ func (s *search) note(r protocol.Record) error {
 	if r.Layout != s.o.Layout {
 		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: s.o.Layout}
 	}
-	now := s.line.read()
-	s.known.seen.forget(lostKey(r.Worker))
+	now := s.line.Read()
+	s.known.Seen.Forget(book.LostKey(r.Worker))
 	if r.State == StateHeld {
-		s.known.seen.sees(recordKey(r.Worker), r.Version, now.At, protocol.Healing(r.Layout.Unit))
+		s.known.Seen.Sees(book.RecordKey(r.Worker), r.Version, now.At, protocol.Healing(r.Layout.Unit))
 	}
-	s.read[r.Worker] = s.door.Heal(r, now.own).WithBoundsOf(s.known.lost[r.Worker])
+	s.read[r.Worker] = s.door.Heal(r, now.Own).WithBoundsOf(s.known.lost[r.Worker])
 	return nil
 }
 
@@ -229,7 +231,7 @@ var errNoRecord = errors.New("lease: the record is lost, and a window under it m
 // wait waits until a worker ID may come free. none is the error to return if ctx ends
 // first.
 func (s *search) wait(wait time.Duration, none error) error {
-	longest, now := s.longest(), s.line.read()
+	longest, now := s.longest(), s.line.Read()
 	s.read = nil
 	if s.left > 0 {
 		if wait <= 0 || s.left < wait {
@@ -245,12 +247,12 @@ func (s *search) wait(wait time.Duration, none error) error {
 	if now.At.Add(wait).After(until) {
 		return none
 	}
-	if !now.end.IsZero() && now.end.Before(until) {
-		until = now.end
+	if !now.End.IsZero() && now.End.Before(until) {
+		until = now.End
 	}
 	s.log.rests(none, until)
 	s.conflicts = 0
-	if ended := s.line.rest(now.beforeEnd(toEnd(wait, s.ends, now.own))); ended != nil {
+	if ended := s.line.Rest(now.BeforeEnd(toEnd(wait, s.ends, now.Own))); ended != nil {
 		return fmt.Errorf("%w: %w", none, ended)
 	}
 	s.log.rested(none)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -37,16 +38,16 @@ const maxPause = 16
 func (o *Options) seeksNamesake() bool { return o.named && o.Reuse != ReuseOnce }
 
 // look looks for a namesake, and returns it when it is found.
-func (k *known) look(s line, owner string) (process string, err error) {
+func (k *known) look(s book.Line, owner string) (process string, err error) {
 	n := &k.namesake
-	e, err := s.get(ownerKey(owner))
+	e, err := s.Get(book.OwnerKey(owner))
 	if err != nil {
 		return "", err
 	}
 	if n.found {
 		return "", n.tell(s, owner, e)
 	}
-	worker, _, ok := decodeOwner(e)
+	worker, _, ok := book.DecodeOwner(e)
 	by := n.hears(e)
 	switch {
 	case by != "":
@@ -56,7 +57,7 @@ func (k *known) look(s line, owner string) (process string, err error) {
 	case !ok || e.Version == n.entry:
 		return "", nil
 	}
-	r, err := getRecord(s, worker)
+	r, err := book.GetRecord(s, worker)
 	if err != nil {
 		return "", err
 	}
@@ -66,7 +67,7 @@ func (k *known) look(s line, owner string) (process string, err error) {
 // hears returns a namesake that has noted itself in the owner's entry since the lease saved or read
 // the entry.
 func (n *namesake) hears(e Entry) (process string) {
-	_, by, _ := decodeOwner(e)
+	_, by, _ := book.DecodeOwner(e)
 	if n.found || n.entry == "" || n.entry == e.Version {
 		return ""
 	}
@@ -76,17 +77,17 @@ func (n *namesake) hears(e Entry) (process string) {
 
 // suspect compares r, a record that may be a namesake's, with the look before. If it has changed,
 // its holder lives, and suspect returns it, and tells it. e is the owner's entry.
-func (k *known) suspect(s line, owner string, e Entry, r protocol.Record) (process string, err error) {
-	n, now := &k.namesake, s.read().Moment
+func (k *known) suspect(s book.Line, owner string, e Entry, r protocol.Record) (process string, err error) {
+	n, now := &k.namesake, s.Read().Moment
 	switch {
 	case n.found:
-	case r.State != StateHeld, r.Owner != owner, r.Token == n.mine[r.Worker], !r.Live(k.idle(r, now)):
+	case r.State != StateHeld, r.Owner != owner, r.Token == n.mine[r.Worker], !r.Live(k.Idle(r, now)):
 		n.suspect = protocol.Record{}
-		if worker, _, _ := decodeOwner(e); worker == r.Worker { // what the entry says leads to nobody
+		if worker, _, _ := book.DecodeOwner(e); worker == r.Worker { // what the entry says leads to nobody
 			n.entry = e.Version
 		}
 	case r.Token != n.suspect.Token:
-		k.seen.sees(recordKey(r.Worker), r.Version, now.At, protocol.Healing(r.Layout.Unit))
+		k.Seen.Sees(book.RecordKey(r.Worker), r.Version, now.At, protocol.Healing(r.Layout.Unit))
 		n.suspect, n.pause = r, 0
 	case r.Version != n.suspect.Version:
 		n.found, n.note = true, processText(hostname(), os.Getpid())
@@ -96,13 +97,13 @@ func (k *known) suspect(s line, owner string, e Entry, r protocol.Record) (proce
 }
 
 // tell notes this process in the owner's entry, unless another one is noted there.
-func (n *namesake) tell(s line, owner string, e Entry) (err error) {
-	worker, by, ok := decodeOwner(e)
+func (n *namesake) tell(s book.Line, owner string, e Entry) (err error) {
+	worker, by, ok := book.DecodeOwner(e)
 	if !ok {
 		worker = n.suspect.Worker
 	}
 	if by == "" {
-		_, err = s.put(ownerKey(owner), e.Version, []byte(strconv.Itoa(worker)+" "+n.note))
+		_, err = s.Put(book.OwnerKey(owner), e.Version, []byte(strconv.Itoa(worker)+" "+n.note))
 	}
 	if err == nil {
 		n.note = ""

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -14,7 +15,7 @@ import (
 type search struct {
 	needs
 	round
-	line  line // with a limit for each request
+	line  book.Line // with a limit for each request
 	begun time.Time
 
 	conflicts int       // how many saves in turn met a conflict, without a rest between them
@@ -71,9 +72,9 @@ type attempt struct {
 	candidate
 	window protocol.Window
 	wanted protocol.Record
-	begun  reading // when it was made
-	born   uint64  // the machine's generation
-	unsure error   // why its save failed, if it may still be made; else nil
+	begun  book.Reading // when it was made
+	born   uint64       // the machine's generation
+	unsure error        // why its save failed, if it may still be made; else nil
 }
 
 // shutDoor is a door that is not open, and what is known about it.
@@ -84,7 +85,7 @@ type shutDoor struct {
 	used  string // what shows that the store is not new, if that was looked for
 }
 
-func newSearch(s line, n needs) *search { return &search{needs: n, line: s, begun: s.read().At} }
+func newSearch(s book.Line, n needs) *search { return &search{needs: n, line: s, begun: s.Read().At} }
 
 const (
 	// maxProbes is how many worker IDs a search reads at random.
@@ -106,23 +107,23 @@ func (s *search) engineNow() time.Time {
 	if s.now.IsZero() {
 		return s.now
 	}
-	return s.now.Add(s.line.read().At.Sub(s.asked.At))
+	return s.now.Add(s.line.Read().At.Sub(s.asked.At))
 }
 
 // clocks returns the readings of both clocks.
 func (s *search) clocks() protocol.Clocks {
-	return protocol.Clocks{Own: s.line.read().own, Engine: s.engineNow()}
+	return protocol.Clocks{Own: s.line.Read().Own, Engine: s.engineNow()}
 }
 
 // silent returns how long a record is known not to have been renewed when it was read.
 func (s *search) silent(r protocol.Record) time.Duration {
-	return s.known.silent(r, s.asked, s.clocks())
+	return s.known.Silent(r, s.asked, s.clocks())
 }
 
 // because adds the last failure of a save to err, which is a context's.
 func (s *search) because(err error) error {
-	if n := len(s.failures); n > 0 && isTimeout(err) {
-		return once(fmt.Errorf("%w: %w", s.failures[n-1], err))
+	if n := len(s.failures); n > 0 && book.IsTimeout(err) {
+		return book.Once(fmt.Errorf("%w: %w", s.failures[n-1], err))
 	}
 	return err
 }
@@ -130,13 +131,13 @@ func (s *search) because(err error) error {
 // still returns err. If the search has run out of time, during a request or between two, still adds
 // waits: what the search was waiting for, or nil.
 func (s *search) still(waits, err error) error {
-	if err == nil || waits == nil || errors.Is(err, waits) || !s.line.read().over {
+	if err == nil || waits == nil || errors.Is(err, waits) || !s.line.Read().Over {
 		return err
 	}
 	if errors.Is(waits, ErrWiped) {
 		waits = fmt.Errorf("%w; the next Acquire goes on with this wait", waits)
 	}
-	return once(fmt.Errorf("%w: %w", waits, err))
+	return book.Once(fmt.Errorf("%w: %w", waits, err))
 }
 
 // raced counts a conflict. It returns an error if there were so many that the search is to end.

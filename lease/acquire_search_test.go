@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -27,7 +28,7 @@ func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker in
 			r := protocol.Record{Worker: worker, Layout: layout}.Take(protocol.Window{},
 				protocol.Record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, protocol.Clocks{Own: time.Now()})
 			r.Saves, r.Marked = 1, true
-			_, err := putRecord(m.line(), r)
+			_, err := book.PutRecord(m.line(), r)
 			require.NoError(t, err)
 		}
 	}
@@ -83,14 +84,14 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	m, l := newMemory(), snowflake.DefaultLayout()
 	wait := func() (protocol.Record, time.Duration) {
-		next, left, err := outwait(m.line(), protocol.Record{Worker: 1, State: StateLost}, l, newSightings(), thisMoment(), protocol.Clocks{Own: time.Now()})
+		next, left, err := book.Outwait(m.line(), protocol.Record{Worker: 1, State: StateLost}, l, book.NewSightings(), book.ThisMoment(), protocol.Clocks{Own: time.Now()})
 		require.NoError(t, err)
 		return next, left
 	}
 	next, left := wait()
 	require.Equal(t, protocol.Healing(l.Unit), left)
 	require.Empty(t, next.Version, "nothing is saved")
-	_, err := m.Put(t.Context(), markKey(1), "", []byte("token"))
+	_, err := m.Put(t.Context(), book.MarkKey(1), "", []byte("token"))
 	require.NoError(t, err)
 	next, left = wait()
 	require.Equal(t, protocol.Healing(l.Unit), left)
@@ -110,11 +111,11 @@ func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 			return next(ctx, q)
 		}
 		wait := func(r protocol.Record) (protocol.Record, time.Duration, error) {
-			begun := time.Now().Add(-r.Waited.For - time.Minute)
-			seen := &sightings{of: map[string]sighting{lostKey(0): {r.Waited.Name, begun, time.Now()}}}
-			return outwait(m.line(), r, plain, seen, thisMoment(), protocol.Clocks{Own: time.Now()})
+			seen := book.NewSightings()
+			seen.Lasts(book.LostKey(0), r.Waited.Name, r.Waited.For+time.Minute, book.ThisMoment(), time.Minute)
+			return book.Outwait(m.line(), r, plain, seen, book.ThisMoment(), protocol.Clocks{Own: time.Now()})
 		}
-		_, err := m.Put(t.Context(), markKey(0), "", []byte("token"))
+		_, err := m.Put(t.Context(), book.MarkKey(0), "", []byte("token"))
 		require.NoError(t, err)
 		m.becomes(quicker)
 		_, left, err := wait(protocol.Record{State: StateLost})
@@ -137,7 +138,7 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 			m := newMemory()
 			puts := 0
 			m.becomes(func(ctx context.Context, q *query, next asks) error {
-				if q.do == "put" && strings.HasPrefix(q.key, ownerPrefix) {
+				if q.do == "put" && strings.HasPrefix(q.key, book.OwnerPrefix) {
 					puts++
 				}
 				return next(ctx, q)
@@ -149,7 +150,7 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 		})
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemory()
-			m.becomes(refuses(ownerPrefix))
+			m.becomes(refuses(book.OwnerPrefix))
 			_, err := acquire(t, m, fleet, clockAt(0), func(o *Options) { o.Reuse = reuse })
 			if reuse == ReuseKeep {
 				require.ErrorIs(t, err, errDown)
@@ -159,22 +160,5 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 				require.NoError(t, err)
 			}
 		})
-	}
-}
-
-// A process that saw a wait begin knows all of it, even if other processes have saved it since.
-func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
-	s, begun := newSightings(), time.Now()
-	at := func(d time.Duration) protocol.Moment { return protocol.Moment{At: begun.Add(d)} }
-	require.Zero(t, s.lasts("key", "name", time.Second, at(0), time.Minute))
-	require.Equal(t, 4*time.Second, s.lasts("key", "name", 2*time.Second, at(5*time.Second), time.Minute))
-	require.Equal(t, 4*time.Second, s.lasts("key", "name", 3*time.Second, at(6*time.Second), time.Minute))
-	require.Zero(t, s.lasts("key", "name", 9*time.Second, at(6*time.Second), time.Minute), "another one knows more")
-	require.Equal(t, time.Second, s.lasts("key", "name", 9*time.Second, at(7*time.Second), time.Minute))
-	require.Zero(t, s.lasts("key", "name", 0, at(68*time.Second), time.Minute), "nobody looked for too long")
-	require.Zero(t, s.lasts("key", "another", 0, at(69*time.Second), time.Minute), "it was lost again")
-	for _, test := range []struct{ look, since int }{{0, 0}, {60, 0}, {121, 121}, {122, 121}} {
-		s.sees("record", "version", begun.Add(time.Duration(test.look)*time.Second), time.Minute)
-		require.Equal(t, begun.Add(time.Duration(test.since)*time.Second), s.last("record").since)
 	}
 }

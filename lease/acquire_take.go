@@ -8,18 +8,19 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 func (s *search) attempt(c candidate) (attempt, error) {
-	born, begun := s.clones.generation(), s.line.read()
+	born, begun := s.clones.generation(), s.line.Read()
 	if born != s.clones.begun && s.clones.torn(errCloned) {
 		return attempt{}, errCloned
 	}
-	s.known.horizon.observe(begun.own, begun.steady())
+	s.known.horizon.observe(begun.Own, begun.Steady())
 	rules := s.o.rules()
-	bound := begun.own.Add(s.o.Window)
-	err := s.known.horizon.leap(rules, c.record.Worker, bound, s.engineNow(), begun.steady(), s.accepted.Load())
+	bound := begun.Own.Add(s.o.Window)
+	err := s.known.horizon.leap(rules, c.record.Worker, bound, s.engineNow(), begun.Steady(), s.accepted.Load())
 	if err != nil {
 		return attempt{}, err
 	}
@@ -35,12 +36,12 @@ func (s *search) attempt(c candidate) (attempt, error) {
 
 		FloorEvery: s.o.FloorEvery,
 	}
-	w := protocol.Window{Seq: c.seq, From: rules.begin(c.from, begun.own), Before: c.from}
+	w := protocol.Window{Seq: c.seq, From: rules.begin(c.from, begun.Own), Before: c.from}
 	if s.o.seeksNamesake() {
 		s.known.namesake.mine[c.record.Worker] = id.Token
 	}
-	id.Least, _ = s.line.floor().least(w, false)
-	return attempt{c, w, c.record.Take(w, id, protocol.Clocks{Own: begun.own, Engine: s.engineNow()}), begun, born, nil}, nil
+	id.Least, _ = s.line.Floor().Least(w, false)
+	return attempt{c, w, c.record.Take(w, id, protocol.Clocks{Own: begun.Own, Engine: s.engineNow()}), begun, born, nil}, nil
 }
 
 // save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
@@ -49,7 +50,7 @@ func (s *search) save(a *attempt) (saved protocol.Record, err error) {
 	worker := a.record.Worker
 	s.known.last = worker
 	if name := strconv.Itoa(worker); s.o.Reuse != ReuseOnce && string(s.owner.Value) != name {
-		e, err := s.line.put(ownerKey(s.o.Owner), s.owner.Version, []byte(name))
+		e, err := s.line.Put(book.OwnerKey(s.o.Owner), s.owner.Version, []byte(name))
 		if err == nil {
 			s.owner = e
 		} else if s.o.Reuse == ReuseKeep && !s.badOwner {
@@ -57,7 +58,7 @@ func (s *search) save(a *attempt) (saved protocol.Record, err error) {
 			return saved, err
 		}
 	}
-	saved, a.wanted, err = replace(s.line, s.o.History, a.record, a.wanted)
+	saved, a.wanted, err = book.Replace(s.line, s.o.History, a.record, a.wanted)
 	if err == nil {
 		saved, err = s.confirm(a, saved)
 	}
@@ -80,7 +81,7 @@ func (s *search) mark(a *attempt, saved protocol.Record) (protocol.Record, error
 	if saved.Marked {
 		return saved, nil
 	}
-	err := markWorker(s.line, saved)
+	err := book.MarkWorker(s.line, saved)
 	switch {
 	case a.record.Version == "" && err == nil:
 		err = s.lookAgain(saved)
@@ -89,17 +90,17 @@ func (s *search) mark(a *attempt, saved protocol.Record) (protocol.Record, error
 	}
 	saved.Marked = err == nil
 	if errors.Is(err, ErrWiped) {
-		_ = s.line.delete(recordKey(saved.Worker), saved.Version)
+		_ = s.line.Delete(book.RecordKey(saved.Worker), saved.Version)
 	}
 	return saved, err
 }
 
 func (s *search) lookAgain(saved protocol.Record) error {
-	is, err := getDoor(s.line)
+	is, err := book.GetDoor(s.line)
 	if err != nil {
 		return err
 	}
-	found, err := getRecord(s.line, saved.Worker)
+	found, err := book.GetRecord(s.line, saved.Worker)
 	if err == nil && (is.Name != s.door.Name || found.Version != saved.Version) {
 		err = fmt.Errorf("%w, while worker %d was taken", ErrWiped, saved.Worker)
 	}
@@ -124,7 +125,7 @@ func (s *search) missed(a attempt, err error) error {
 			s.read = nil
 		}
 		return s.raced(err)
-	case s.line.read().over:
+	case s.line.Read().Over:
 		return s.because(err)
 	case len(s.failures) == maxFailures:
 		return s.failures[0]
@@ -152,16 +153,16 @@ func (s *search) passed() map[int]error {
 // costs a request.
 func (s *search) forgetOwner(a attempt) {
 	if before := a.record.Owner; before != "" && before != s.o.Owner {
-		e, err := s.line.get(ownerKey(before))
-		if worker, _, ok := decodeOwner(e); err == nil && ok && worker == a.record.Worker {
-			_ = s.line.delete(e.Key, e.Version)
+		e, err := s.line.Get(book.OwnerKey(before))
+		if worker, _, ok := book.DecodeOwner(e); err == nil && ok && worker == a.record.Worker {
+			_ = s.line.Delete(e.Key, e.Version)
 		}
 	}
 }
 
 // free frees the worker IDs of attempts. It returns the attempts whose records may be stored, now
 // or later.
-func (c *cloning) free(s line, tried []attempt) []attempt {
+func (c *cloning) free(s book.Line, tried []attempt) []attempt {
 	// If the machine was cloned, the other copy may stamp what this copy does not use.
 	return slices.DeleteFunc(tried, func(a attempt) bool { return a.born != c.generation() || free(s, a) })
 }
@@ -169,21 +170,21 @@ func (c *cloning) free(s line, tried []attempt) []attempt {
 // free frees the worker ID of an attempt if its record was stored: nothing was stamped, so
 // the record becomes again what it was. It reports whether there is nothing more to do. If
 // free never succeeds, the worker ID comes free by itself after a window.
-func free(s line, a attempt) (done bool) {
-	r, err := getRecord(s, a.wanted.Worker)
+func free(s book.Line, a attempt) (done bool) {
+	r, err := book.GetRecord(s, a.wanted.Worker)
 	switch {
 	case err != nil:
 		return false
 	case r.Token == a.wanted.Token && r.State != StateSpent:
-		stray, err := isStray(s, r)
+		stray, err := book.IsStray(s, r)
 		switch {
 		case err == nil && stray:
 			// The holder whose record was lost would take this one for a later holder's.
-			err = s.delete(recordKey(r.Worker), r.Version)
+			err = s.Delete(book.RecordKey(r.Worker), r.Version)
 		case err == nil:
 			next := r.Undo(a.record, a.window)
 			next.Saves++
-			_, err = putRecord(s, next)
+			_, err = book.PutRecord(s, next)
 		}
 		return err == nil
 	case r.Version != a.record.Version:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -56,8 +57,8 @@ const never = math.MaxInt64
 // they may be missing, and an error that joins the reasons, each of which matches [ErrBadRecord].
 // If the store has no entries, the error matches [ErrWiped]. Other errors are the store's.
 func ReadHistory(ctx context.Context, s Store) (*History, error) {
-	from := lineTo(ctx, s)
-	records, bad, err := allRecords(from)
+	from := book.LineTo(ctx, s)
+	records, bad, err := book.AllRecords(from)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func ReadHistory(ctx context.Context, s Store) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := getDoor(from) // last: if entries were lost before they were listed, it says so
+	d, err := book.GetDoor(from) // last: if entries were lost before they were listed, it says so
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (h *History) of(worker int) *past {
 type chunkEntries map[int]map[int]Entry
 
 // allChunks lists the history once, if a record has a part of it there.
-func allChunks(s line, records map[int]protocol.Record) (chunkEntries, error) {
+func allChunks(s book.Line, records map[int]protocol.Record) (chunkEntries, error) {
 	found := chunkEntries{}
 	for _, r := range records {
 		if r.Chunks.First < r.Chunks.Next {
@@ -134,12 +135,12 @@ func allChunks(s line, records map[int]protocol.Record) (chunkEntries, error) {
 	if len(found) == 0 {
 		return found, nil
 	}
-	entries, err := s.list(historyPrefix)
+	entries, err := s.List(book.HistoryPrefix)
 	for _, e := range entries {
-		key := strings.TrimPrefix(e.Key, historyPrefix)
+		key := strings.TrimPrefix(e.Key, book.HistoryPrefix)
 		first, _, _ := strings.Cut(key, "/")
-		if worker, ok := workerOf("", first); ok && found[worker] != nil {
-			if chunk, ok := workerOf(chunksPrefix(worker), e.Key); ok {
+		if worker, ok := book.WorkerOf("", first); ok && found[worker] != nil {
+			if chunk, ok := book.WorkerOf(book.ChunksPrefix(worker), e.Key); ok {
 				found[worker][chunk] = e
 			}
 		}
@@ -149,13 +150,13 @@ func allChunks(s line, records map[int]protocol.Record) (chunkEntries, error) {
 
 // of returns the holdings of r that are not in its record, and whether they are all there. If a
 // chunk is missing because r was replaced meanwhile, r becomes its successor.
-func (c chunkEntries) of(s line, r *protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
+func (c chunkEntries) of(s book.Line, r *protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
 	for chunk := r.Chunks.First; chunk < r.Chunks.Next; chunk++ {
 		e, ok := c[r.Worker][chunk]
 		if !ok {
 			return wholeHistory(s, r)
 		}
-		kept, err := decodeChunk(e)
+		kept, err := book.DecodeChunk(e)
 		if err != nil {
 			return holdings, false, err
 		}

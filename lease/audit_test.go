@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -212,7 +213,7 @@ func TestHistoryThatIsTrimmedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		ids := stamps(t, m, 4*machine.Embedded, time.Hour)
-		m.becomes(meanwhile(historyPrefix, func() {
+		m.becomes(meanwhile(book.HistoryPrefix, func() {
 			m.becomes()
 			ids = append(ids, stamps(t, m, 3*machine.Embedded, 2*machine.Embedded*time.Second)...)
 		}))
@@ -243,7 +244,7 @@ func TestHistoryOfAStoreThatLosesItsEntries(t *testing.T) {
 		lost, err := gone.g.NextID()
 		require.NoError(t, err)
 		require.NoError(t, gone.Release(t.Context()))
-		m.becomes(meanwhile(recordPrefix, func() { m.set(func() { clear(m.entries) }) }))
+		m.becomes(meanwhile(book.RecordPrefix, func() { m.set(func() { clear(m.entries) }) }))
 		_, err = ReadHistory(t.Context(), m)
 		require.ErrorIs(t, err, ErrWiped)
 		_, err = Whois(t.Context(), m, lost)
@@ -252,7 +253,7 @@ func TestHistoryOfAStoreThatLosesItsEntries(t *testing.T) {
 
 		time.Sleep(span) // the holder puts its record back, and newcomers wait
 		for _, healed := range []bool{false, true} {
-			d, err := getDoor(m.line())
+			d, err := book.GetDoor(m.line())
 			require.NoError(t, err)
 			require.Equal(t, healed, d.Open)
 			past, err := ReadHistory(t.Context(), m)
@@ -274,7 +275,7 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		ids := stamps(t, m, 3*machine.Embedded, 0)
-		m.stores(chunkKey(0, 0), "?")
+		m.stores(book.ChunkKey(0, 0), "?")
 		h, err := ReadHistory(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)
 		_, err = h.Whois(ids[0])
@@ -290,14 +291,14 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 		for _, damaged := range []string{"null", "[]", "[{}]", `[{"clockSeq": -1, "to": "2026-11-21T12:00:00Z"}]`,
 			`[{"clockSeq": 1, "to": "2026-11-21T12:00:00Z"}]`,
 			`[{"clockSeq": 1000000000000000, "to": "2026-11-21T12:00:00Z"}]`} {
-			m.stores(chunkKey(0, 0), damaged)
+			m.stores(book.ChunkKey(0, 0), damaged)
 			h, _ = ReadHistory(t.Context(), m)
 			require.NotNil(t, h)
 			_, err = h.Whois(ids[0])
 			require.ErrorIs(t, err, ErrForgotten, damaged)
 		}
 
-		m.stores(recordKey(0), "?")
+		m.stores(book.RecordKey(0), "?")
 		h, err = ReadHistory(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)
 		_, err = h.Whois(ids[0])
@@ -305,7 +306,7 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 
 		value, err := json.Marshal(protocol.Record{})
 		require.NoError(t, err)
-		m.stores(doorKey, string(value))
+		m.stores(book.DoorKey, string(value))
 		h, err = ReadHistory(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)
 		require.Nil(t, h)

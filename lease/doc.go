@@ -65,7 +65,7 @@
 // steps, and depend only on the hold and on the answers of the store.
 //
 //  1. chain: The versions of a record form one chain, because each save names the version that it
-//     was made from, and fails if another save came first (Store.Put, putRecord).
+//     was made from, and fails if another save came first (Store.Put, book.PutRecord).
 //  2. hold: The saves of one holder are a stretch of the chain, because every save carries the
 //     holder's token, and a save that meets another token ends the hold (hold.look,
 //     protocol.Judge).
@@ -83,11 +83,11 @@
 // taken for dead (protocol.Record.Live) decides only how soon a worker ID is free.
 //
 // silence: A holder is dead if its record has not changed for its window. The processes that wait
-// for that measure it by their monotonic clocks (protocol.Record.Live, watch.silent). They keep in
-// the entry "silence" how long it has been, so that the next process goes on from there. If the
-// engine has a clock, and both that clock and the waiting process's own have passed the holder's
-// bounds, the engine's clock counts, too. So no single clock that is wrong makes a live holder look
-// dead.
+// for that measure it by their monotonic clocks (protocol.Record.Live, book.Watch.Silent). They
+// keep in the entry "silence" how long it has been, so that the next process goes on from there. If
+// the engine has a clock, and both that clock and the waiting process's own have passed the
+// holder's bounds, the engine's clock counts, too. So no single clock that is wrong makes a live
+// holder look dead.
 //
 // The history is a part of the chain: a record keeps the holdings that have ended. Earlier holdings
 // are in other entries, which are made before the record that counts them
@@ -159,7 +159,7 @@
 //     "store" and at its record again before it stamps. If either has changed, entries were lost
 //     since it looked first, and it begins anew (search.lookAgain).
 //   - stray: Until such a newcomer has looked again, a holder whose record was lost may find the
-//     newcomer's. The holder replaces it (isStray), and then the newcomer sees another record.
+//     newcomer's. The holder replaces it (book.IsStray), and then the newcomer sees another record.
 //
 // Why the invariant holds. Let the record of w be lost, and let h have held w last. If h puts its
 // record back, the chain goes on as if nothing had happened: nobody else has taken w, because h was
@@ -203,8 +203,8 @@
 //   - looks dead: A live holder looks dead, because it has not renewed for a window. It loses the
 //     worker ID and takes another.
 //   - namesake: Another live process has the same Options.Owner. Each takes a worker ID of its own.
-//     With ReuseKeep the later one waits for the worker ID of the other, for one and a half windows.
-//     Both log it once (Lease.lookForNamesake).
+//     With ReuseKeep the later one waits for the worker ID of the other, for one and a half
+//     windows. Both log it once (Lease.lookForNamesake).
 //
 // # A clock that leaps forward
 //
@@ -241,7 +241,7 @@
 //   - floor: Each save has a floor (protocol.Record.Least): the holder no longer stamps anything
 //     before it, whatever its clock reads and whether or not the save succeeds, because the
 //     generator has closed the ticks before it. Calls that wait for an earlier tick, and open
-//     Holds, keep the floor back (floor.least).
+//     Holds, keep the floor back (book.Floor.Least).
 //   - propose: The entry "watermark" has a proposed instant, which never falls. A reader proposes
 //     an instant, and then lists the records. It returns no more than was proposed before the list,
 //     and no more than the floors in the list allow (protocol.Lowest, protocol.Watermark.Publish).

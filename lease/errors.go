@@ -1,12 +1,10 @@
 package lease
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
@@ -47,7 +46,7 @@ var (
 	// the store is new or has lost entries, and by the error in Stats while a lost worker ID cannot
 	// be replaced for this reason. The wait ends by itself. Watermark, ReadHistory and Holders
 	// return it, too.
-	ErrWiped = errors.New("lease: the store is new, or has lost entries")
+	ErrWiped = book.ErrWiped
 
 	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the ID.
 	ErrNeverIssued = errors.New("lease: nobody can have issued the ID")
@@ -169,7 +168,7 @@ func (e *FileError) Error() string {
 	if of, ok := err.(*fs.PathError); ok && of.Path == e.Path {
 		err = fmt.Errorf("%s: %w", of.Op, of.Err) // e.Path has it
 	}
-	return once(fmt.Errorf("lease: file %s: %w", e.Path, err)).Error()
+	return book.Once(fmt.Errorf("lease: file %s: %w", e.Path, err)).Error()
 }
 
 // Is reports whether target is [ErrRefused], and e matches it: see [FileError].
@@ -180,42 +179,3 @@ func (e *FileError) Is(target error) bool {
 
 // Unwrap returns the reason.
 func (e *FileError) Unwrap() error { return e.Err }
-
-// once removes repetitions of "lease: " from the text of err, because errors of this
-// package wrap one another.
-func once(err error) error { return onceError{err} }
-
-type onceError struct{ error }
-
-func (e onceError) Error() string { return strings.ReplaceAll(e.error.Error(), ": lease: ", ": ") }
-
-func (e onceError) Unwrap() error { return e.error }
-
-// unanswered returns err. It adds that the store did not answer in time if patient has
-// ended and its parent ctx has not, or if err says no more than ctx's error.
-func unanswered(ctx, patient context.Context, err error) error {
-	if err == nil || ctx.Err() != nil && err != ctx.Err() || patient.Err() == nil || !isTimeout(err) {
-		return err
-	}
-	return once(fmt.Errorf("lease: the store did not answer in time: %w", err))
-}
-
-// isTimeout reports whether err says only that the time was up. If err wraps several errors, each
-// of them must say so, except ErrAway, which adds nothing. The errors of gRPC say so only in their
-// texts.
-func isTimeout(err error) bool {
-	if err == nil {
-		return false
-	}
-	switch e := err.(type) {
-	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); inner != nil {
-			return isTimeout(inner)
-		}
-	case interface{ Unwrap() []error }:
-		all := slices.DeleteFunc(slices.Clone(e.Unwrap()), func(err error) bool { return err == ErrAway })
-		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !isTimeout(err) })
-	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
-		strings.HasSuffix(err.Error(), context.DeadlineExceeded.Error()) || strings.HasSuffix(err.Error(), context.Canceled.Error())
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -30,9 +31,9 @@ func TestErrorTextsNameCauseFirst(t *testing.T) {
 		is   []error
 		text string
 	}{
-		{unanswered(t.Context(), patient, hangs), []error{context.DeadlineExceeded},
+		{book.Unanswered(t.Context(), patient, hangs), []error{context.DeadlineExceeded},
 			"lease: the store did not answer in time: file /l/worker-0.lock: lock: context deadline exceeded"},
-		{unanswered(patient, patient, patient.Err()), []error{context.DeadlineExceeded},
+		{book.Unanswered(patient, patient, patient.Err()), []error{context.DeadlineExceeded},
 			"lease: the store did not answer in time: context deadline exceeded"},
 		{unreplaced(fmt.Errorf("%w: worker 0 went to another", ErrLost), hangs), []error{ErrLost, context.DeadlineExceeded},
 			"lease: the worker ID is lost: worker 0 went to another; it was not replaced: file /l/worker-0.lock: lock: context deadline exceeded"},

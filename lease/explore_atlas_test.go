@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
@@ -137,7 +138,7 @@ func (w *world) outcome() string {
 		fmt.Fprintln(&b, p.name, p.begun, p.dead, p.err != nil, p.offset, p.windows)
 	}
 	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
-		if e := w.entries[key]; strings.TrimPrefix(key, copyPrefix) != silenceKey { // how much was shared is no outcome
+		if e := w.entries[key]; strings.TrimPrefix(key, copyPrefix) != book.SilenceKey { // how much was shared is no outcome
 			fmt.Fprintln(&b, e.Key, string(e.Value))
 		}
 	}

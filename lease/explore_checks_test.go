@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
@@ -19,7 +20,7 @@ func (w *world) breaks(format string, args ...any) {
 // saves checks what a record that is stored says, in place of was: lines 3 and 5 of the proof in
 // doc.go.
 func (w *world) saves(p *process, q *query, was Entry) {
-	worker, ok := workerOf(recordPrefix, q.key)
+	worker, ok := book.WorkerOf(book.RecordPrefix, q.key)
 	if !ok {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -50,7 +51,7 @@ func (w *world) copySteps(mayFault func(kind, int) bool) (all []step) {
 // toldAll reports whether the store has the records that the local copy has.
 func (w *world) toldAll() bool {
 	for key, e := range w.copied() {
-		if _, ok := workerOf(recordPrefix, strings.TrimPrefix(key, copyPrefix)); ok && string(w.entries[strings.TrimPrefix(key, copyPrefix)].Value) != string(e.Value) {
+		if _, ok := book.WorkerOf(book.RecordPrefix, strings.TrimPrefix(key, copyPrefix)); ok && string(w.entries[strings.TrimPrefix(key, copyPrefix)].Value) != string(e.Value) {
 			return false
 		}
 	}
@@ -61,7 +62,7 @@ func (w *world) toldAll() bool {
 // record: it is not kept for another owner, such as this one before the directory was removed, and
 // its copy is there.
 func (w *world) mayKeep(r protocol.Record) bool {
-	identity, here := w.entries[copyPrefix+identityKey], w.entries[copyPrefix+recordKey(r.Worker)]
+	identity, here := w.entries[copyPrefix+identityKey], w.entries[copyPrefix+book.RecordKey(r.Worker)]
 	return !w.copies || r.Version == "" || r.Owner == "A @"+string(identity.Value) && here.Version != ""
 }
 
@@ -76,7 +77,7 @@ func (w *world) changesCopy(s step) {
 		w.loses(func(key string) bool { return strings.HasPrefix(key, copyPrefix) })
 		w.tell("the local copy is removed")
 	default:
-		w.loses(func(key string) bool { return strings.HasPrefix(key, copyPrefix+recordPrefix) })
+		w.loses(func(key string) bool { return strings.HasPrefix(key, copyPrefix+book.RecordPrefix) })
 		w.tell("the record is removed from the local copy")
 	}
 }
@@ -105,8 +106,8 @@ func (t *text) localCopy(l *Lease) {
 	if !ok {
 		return
 	}
-	t.print(l.o.Owner, c.holds, c.wiped.Load(), c.whyAway() != nil)
-	if c.whyAway() != nil {
+	t.print(l.o.Owner, c.holds, c.wiped.Load(), c.WhyAway() != nil)
+	if c.WhyAway() != nil {
 		t.time(c.asked)
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.there)) {

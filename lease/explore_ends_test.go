@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -43,7 +44,7 @@ func (w *world) ends() {
 	w.await("each process", begun, w.waiting)
 
 	reader := w.joins(true)
-	_, bad := getDoor(w.line())             // a newcomer makes it anew if it cannot be read
+	_, bad := book.GetDoor(w.line())        // a newcomer makes it anew if it cannot be read
 	if bad == nil && len(w.issuing()) > 0 { // if nobody has a worker ID, the watermark rests
 		w.await("the watermark", w.now, w.behind(reader))
 	}
@@ -69,9 +70,9 @@ func (w *world) ends() {
 // retires retires each worker ID that is held and whose local copy is gone, as an operator does.
 func (w *world) retires() {
 	for worker := range w.workers {
-		if r, err := getRecord(w.line(), worker); err == nil && r.State == StateHeld && !w.mayKeep(r) {
+		if r, err := book.GetRecord(w.line(), worker); err == nil && r.State == StateHeld && !w.mayKeep(r) {
 			value, _ := r.Retire(protocol.Clocks{Own: w.time()}).Encode()
-			w.stores(&query{do: "put", key: recordKey(worker), value: value})
+			w.stores(&query{do: "put", key: book.RecordKey(worker), value: value})
 			w.tell("worker ID %d is retired", worker)
 		}
 	}
@@ -198,7 +199,7 @@ func (w *world) issuing() (all []int) {
 // usable is how many worker IDs can be used.
 func (w *world) usable() (n int) {
 	for worker := range w.workers {
-		if r, err := getRecord(w.line(), worker); err == nil && w.mayKeep(r) {
+		if r, err := book.GetRecord(w.line(), worker); err == nil && w.mayKeep(r) {
 			n++
 		}
 	}

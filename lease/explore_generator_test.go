@@ -89,7 +89,7 @@ func (d *deals) CanBump(t time.Time) bool {
 
 func (d *deals) Bump(ctx context.Context, g snowflake.Grant, t time.Time) error {
 	if d.lease == nil {
-		d.bumped, now.reading.own = true, d.event.thenOwn
+		d.bumped, now.reading.Own = true, d.event.thenOwn
 		return nil
 	}
 	r := now
@@ -113,20 +113,20 @@ func (p *process) keeps() bool {
 // generator makes the generator of the process anew, as it was after so many events.
 func (r *replay) generator(events int) (*snowflake.Generator, *deals) {
 	p, w := r.p, r.w
-	own := r.reading.own
+	own := r.reading.Own
 	d := &deals{event: p.gen[0]}
 	d.terms.Bind = func(b binding) error { d.binding = b; return nil }
-	o := &snowflake.Options{Layout: w.layout(), OnBackward: snowflake.FailPolicy(), Clock: snowflake.ClockFunc(func() time.Time { return now.reading.own })}
+	o := &snowflake.Options{Layout: w.layout(), OnBackward: snowflake.FailPolicy(), Clock: snowflake.ClockFunc(func() time.Time { return now.reading.Own })}
 	if w.seqBits > 0 {
 		o.OnBackward = snowflake.ClockSeqPolicy()
 	}
-	r.reading.own = p.gen[0].own
+	r.reading.Own = p.gen[0].own
 	g, err := snowflake.NewLeased(d, o)
 	if err != nil {
 		panic(err)
 	}
 	for _, e := range p.gen[1:events] {
-		d.event, d.bumped, r.reading.own = e, false, e.own
+		d.event, d.bumped, r.reading.Own = e, false, e.own
 		switch e.what {
 		case floored:
 			d.binding.Floor()
@@ -140,7 +140,7 @@ func (r *replay) generator(events int) (*snowflake.Generator, *deals) {
 			}
 		}
 	}
-	d.event, d.bumped, r.reading.own = event{}, false, own
+	d.event, d.bumped, r.reading.Own = event{}, false, own
 	return g, d
 }
 
@@ -155,7 +155,7 @@ func (r *replay) binding() binding {
 		if a, ok := r.replied(); ok || r.over {
 			return a.floor
 		}
-		e := event{what: what, grant: r.lease.Grant(), own: r.reading.own}
+		e := event{what: what, grant: r.lease.Grant(), own: r.reading.Own}
 		_, d := r.generator(len(r.p.gen))
 		d.event = e
 		at := do(d.binding)

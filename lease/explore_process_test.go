@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -26,7 +27,7 @@ type process struct {
 	tasks    []task          // what it does now
 	lease    *Lease          // as it was at rest; nil before it is acquired
 	gen      []event         // of its generator
-	watch    watch           // as it was at rest
+	watch    book.Watch      // as it was at rest
 	sees     visible         // what others see of it now
 	draws    int             // of dice, before what it does now
 	tokens   int             // that it made before what it does now
@@ -69,7 +70,7 @@ const (
 
 // task is something that a process does, and what it has heard.
 type task struct {
-	begun reading
+	begun book.Reading
 	log   []reply
 	open  *query    // what it asks for; nil if there is nothing to do
 	heard *reply    // the answer is on its way,
@@ -94,7 +95,7 @@ type visible struct {
 	shown *shown
 	loss  error
 	doubt bool // it has to read its record before it saves
-	watch watch
+	watch book.Watch
 	drawn int
 }
 
@@ -135,7 +136,7 @@ type replay struct {
 	w       *world
 	p       *process
 	task    int
-	reading reading
+	reading book.Reading
 	next    int  // of the replies
 	over    bool // something has no answer yet, and what follows is thrown away
 	keeps   bool // the process is at rest
@@ -143,7 +144,7 @@ type replay struct {
 	ctx     context.Context
 	lease   *Lease
 	hold    *hold
-	watch   *watch
+	watch   *book.Watch
 	deals   *deals        // of the generator, if the task is a call
 	looked  chan struct{} // closed after a first look at worker IDs to be freed
 	draws   int
@@ -207,7 +208,7 @@ func (w *world) hears(i, n int, r reply) {
 	p := w.procs[i]
 	t := &p.tasks[n]
 	r.reading = w.reading(p)
-	r.reading.over = p.ending && n != releaser
+	r.reading.Over = p.ending && n != releaser
 	if t.rests() {
 		p.note(w, "wake", n)
 	} else {
@@ -219,8 +220,8 @@ func (w *world) hears(i, n int, r reply) {
 }
 
 // reading returns what the clocks of p read.
-func (w *world) reading(p *process) reading {
-	return reading{own: w.time().Add(p.offset), Moment: protocol.Moment{At: w.time()}}
+func (w *world) reading(p *process) book.Reading {
+	return book.Reading{Own: w.time().Add(p.offset), Moment: protocol.Moment{At: w.time()}}
 }
 
 // replied returns the next reply of the log.
@@ -231,7 +232,7 @@ func (r *replay) replied() (reply, bool) {
 	}
 	a := t.log[r.next]
 	r.next++
-	if r.reading = a.reading; r.reading.over { // Release was called
+	if r.reading = a.reading; r.reading.Over { // Release was called
 		r.cancel()
 		if r.deals != nil {
 			r.deals.binding.Stop(ErrReleased)
@@ -268,7 +269,7 @@ func (r *replay) sees() {
 		}
 	}
 	if w := r.watch; w != nil {
-		p.sees.watch = watch{w.seen.clone(), w.kept}
+		p.sees.watch = book.Watch{Seen: w.Seen.Clone(), Kept: w.Kept}
 	}
 }
 
@@ -304,7 +305,7 @@ func (r *replay) ask(_ context.Context, q *query) error {
 		return errOpen
 	case w.calm(q.key):
 		a := w.make(p, *q)
-		if q.key == silenceKey {
+		if q.key == book.SilenceKey {
 			p.shared = w.now
 		}
 		r.notes(a)
@@ -398,7 +399,7 @@ func newText() string {
 func (r *replay) copies() *Lease {
 	p := r.p
 	l := newLease(asks(r.ask), p.options)
-	r.lease, r.watch = l, &l.known.watch
+	r.lease, r.watch = l, &l.known.Watch
 	if was := p.lease; was != nil {
 		r.copiesCopy(was)
 		l.known, l.log = was.known, was.log
@@ -416,7 +417,7 @@ func (r *replay) copies() *Lease {
 		l.give(h)
 		l.bound = r.binding()
 	}
-	l.known.watch = watch{p.watch.seen.clone(), p.watch.kept}
+	l.known.Watch = book.Watch{Seen: p.watch.Seen.Clone(), Kept: p.watch.Kept}
 	return l
 }
 
@@ -434,7 +435,7 @@ func (r *replay) lives() {
 			return
 		}
 		l.begin()
-		p.gen = []event{{grant: l.Grant(), own: r.reading.own}}
+		p.gen = []event{{grant: l.Grant(), own: r.reading.Own}}
 		l.bound = r.binding()
 	}
 	l.run(r.ctx)
@@ -460,8 +461,8 @@ func (r *replay) views() {
 	w, p := r.w, r.p
 	reader := NewWatermarkReader(asks(r.ask))
 	r.watch = <-reader.slot
-	if p.watch.seen != nil {
-		*r.watch = watch{p.watch.seen.clone(), p.watch.kept}
+	if p.watch.Seen != nil {
+		*r.watch = book.Watch{Seen: p.watch.Seen.Clone(), Kept: p.watch.Kept}
 	}
 	reader.slot <- r.watch
 	m, err := reader.Read(r.ctx)
@@ -522,7 +523,7 @@ func (r *replay) issues() {
 	l.grant.Store(p.sees.grant)
 	l.shown.Store(p.sees.shown)
 	mark, was := w.mark, l.Grant()
-	e := event{what: issued, grant: was, own: r.reading.own}
+	e := event{what: issued, grant: was, own: r.reading.Own}
 	g, d := r.generator(p.tasks[caller].since)
 	d.lease, r.deals = l, d
 	id, err := g.NextIDContext(soon{context.Background()})
@@ -530,7 +531,7 @@ func (r *replay) issues() {
 		return
 	}
 	if d.bumped {
-		e.then, e.thenOwn = l.Grant(), r.reading.own
+		e.then, e.thenOwn = l.Grant(), r.reading.Own
 		r.sees()
 		r.rests()
 		if len(l.asked) > 0 {
@@ -576,13 +577,13 @@ func (p *process) sight(w *world) sight {
 	if p.ending {
 		return sight{ended: true}
 	}
-	return sight{w.reading(p).own.Unix(), p.grant(), w.mark, false}
+	return sight{w.reading(p).Own.Unix(), p.grant(), w.mark, false}
 }
 
 // options returns what a process gives to Acquire.
 func (w *world) options(name string) Options {
 	o := Options{Layout: w.layout(), Owner: name[:1], Window: tick * time.Duration(w.span()), Count: w.workers, MaxLeap: 1000 * time.Hour,
-		Clock: snowflake.ClockFunc(func() time.Time { return now.reading.own })}
+		Clock: snowflake.ClockFunc(func() time.Time { return now.reading.Own })}
 	if w.copies {
 		o.Reuse, o.LocalCopy = ReuseKeep, "copy"
 	}

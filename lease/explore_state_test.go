@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -76,7 +77,7 @@ func (t *text) entry(e Entry) {
 	t.version(e.Key, e.Version)
 	t.value(e.Key, e.Value)
 	// No function reads the times of others.
-	if _, ok := workerOf(recordPrefix, e.Key); ok || e.Key == doorKey {
+	if _, ok := book.WorkerOf(book.RecordPrefix, e.Key); ok || e.Key == book.DoorKey {
 		t.time(e.Time)
 	}
 }
@@ -85,13 +86,13 @@ func (t *text) entry(e Entry) {
 var values = map[string]text{}
 
 func (t *text) value(key string, value []byte) {
-	if key == silenceKey { // silence does more
+	if key == book.SilenceKey { // silence does more
 		return
 	}
 	of, ok := values[string(value)]
 	if !ok {
 		of.text = value
-		if worker, isRecord := workerOf(recordPrefix, strings.TrimPrefix(key, copyPrefix)); isRecord {
+		if worker, isRecord := book.WorkerOf(book.RecordPrefix, strings.TrimPrefix(key, copyPrefix)); isRecord {
 			if r, err := protocol.DecodeRecord(worker, Entry{Version: "1", Value: value}); err == nil {
 				of.numbers = []number{{worker: worker, n: int(r.Saves)}}
 				r.Saves = 0
@@ -105,7 +106,7 @@ func (t *text) value(key string, value []byte) {
 
 func (t *text) record(r protocol.Record) {
 	t.numbers = append(t.numbers, number{worker: r.Worker, n: int(r.Saves)})
-	t.version(recordKey(r.Worker), r.Version)
+	t.version(book.RecordKey(r.Worker), r.Version)
 	t.time(r.Renewed)
 	r.Saves = 0
 	value, _ := r.Encode()
@@ -143,7 +144,7 @@ func (w *world) state() (reduced, exact [16]byte) {
 	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
 		t.entry(w.entries[key])
 	}
-	w.silenced(&t, decodeSilence(w.entries[silenceKey]))
+	w.silenced(&t, decodeSilence(w.entries[book.SilenceKey]))
 	for _, a := range w.late {
 		t.query(&a.query)
 	}
@@ -192,7 +193,7 @@ func (w *world) state() (reduced, exact [16]byte) {
 	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
 		t.time(w.entries[key].Time)
 	}
-	t.print(string(w.entries[silenceKey].Value))
+	t.print(string(w.entries[book.SilenceKey].Value))
 	for _, p := range w.procs {
 		t.print(p.sees.watch, p.shared)
 	}
@@ -291,28 +292,28 @@ func (t *text) lease(l *Lease) {
 func (w *world) sights(t *text, p *process) {
 	is := p.sees.watch
 	t.bool(p.sees.grant == nil && p.shared == w.now)
-	seen := is.seen.clone().of
+	seen := is.Seen.Clone().Of
 	for _, key := range slices.Sorted(maps.Keys(seen)) {
 		if key == readKey {
 			continue // decides only who is named
 		}
 		s := seen[key]
 		t.print(key)
-		ticks := int(w.time().Sub(s.since) / tick)
-		switch _, isRecord := workerOf(recordPrefix, key); {
-		case !isRecord && key != silenceKey: // it is lost
-			t.print(s.version, ticks)
-		case w.version(key, s.version) != s.version: // it counts from now on
+		ticks := int(w.time().Sub(s.Since) / tick)
+		switch _, isRecord := book.WorkerOf(book.RecordPrefix, key); {
+		case !isRecord && key != book.SilenceKey: // it is lost
+			t.print(s.Version, ticks)
+		case w.version(key, s.Version) != s.Version: // it counts from now on
 			t.int(-1)
 		default:
 			t.int(min(ticks, w.span()+1))
 		}
 	}
-	w.silenced(t, is.kept.Of)
+	w.silenced(t, is.Kept.Of)
 }
 
 // silenced writes what the entry "silence" says of records that have not changed since.
-func (w *world) silenced(t *text, of map[string]unchanged) {
+func (w *world) silenced(t *text, of map[string]book.Unchanged) {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		if w.version(key, of[key].Version) == of[key].Version {
 			t.print(key, min(int(of[key].Waited.For/tick), w.span()+1))
@@ -321,8 +322,8 @@ func (w *world) silenced(t *text, of map[string]unchanged) {
 	t.print()
 }
 
-func decodeSilence(e Entry) map[string]unchanged {
-	var of silence
+func decodeSilence(e Entry) map[string]book.Unchanged {
+	var of book.Silence
 	_ = json.Unmarshal(e.Value, &of)
 	return of.Of
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -34,15 +35,15 @@ func (w *world) calm(key string) bool {
 	switch {
 	case w.unordered:
 		return false
-	case strings.HasPrefix(key, ownerPrefix), key == identityKey:
+	case strings.HasPrefix(key, book.OwnerPrefix), key == identityKey:
 		return true
-	case key == doorKey:
+	case key == book.DoorKey:
 		return w.losses+w.garbles+w.readers == 0
-	case strings.HasPrefix(key, markPrefix):
+	case strings.HasPrefix(key, book.MarkPrefix):
 		return w.losses == 0
-	case key == watermarkKey:
+	case key == book.WatermarkKey:
 		return w.garbles+w.readers == 0
-	case key == silenceKey: // a scope has it
+	case key == book.SilenceKey: // a scope has it
 		return !w.silence
 	}
 	return false
@@ -119,8 +120,8 @@ func (w *world) loses(which func(key string) bool) {
 }
 
 // line returns the line of whoever has no lease.
-func (w *world) line() line {
-	return lineTo(context.Background(), asks(func(_ context.Context, q *query) error { return w.serve(q) }))
+func (w *world) line() book.Line {
+	return book.LineTo(context.Background(), asks(func(_ context.Context, q *query) error { return w.serve(q) }))
 }
 
 // time is the time of all clocks that are right, in the middle of a tick. So windows end within
@@ -139,7 +140,7 @@ func (w *world) told(p *process, q *query, err error) string {
 		return ""
 	}
 	what := ""
-	if worker, ok := workerOf(recordPrefix, q.key); ok && q.writes() {
+	if worker, ok := book.WorkerOf(book.RecordPrefix, q.key); ok && q.writes() {
 		rec, _ := protocol.DecodeRecord(worker, Entry{Version: "x", Value: q.value})
 		what = fmt.Sprintf(": %s by %s (%s), clock sequence %d, from %s to %s", rec.State, rec.Owner, rec.Token, rec.ClockSeq, w.at(rec.From), w.at(rec.Bound()))
 	}

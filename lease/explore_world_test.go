@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -202,9 +203,9 @@ func (w *world) choices() (all []step) {
 
 // garbled returns the keys of the entries that may become unreadable.
 func (w *world) garbled() []string {
-	keys := []string{doorKey, watermarkKey}
+	keys := []string{book.DoorKey, book.WatermarkKey}
 	for n := range w.workers {
-		keys = append(keys, recordKey(n))
+		keys = append(keys, book.RecordKey(n))
 	}
 	return keys
 }
@@ -327,7 +328,7 @@ func (w *world) take(s step) {
 			w.loses(func(string) bool { return true })
 			w.tell("the store loses all entries")
 		} else {
-			w.loses(func(key string) bool { return strings.HasPrefix(key, recordPrefix) })
+			w.loses(func(key string) bool { return strings.HasPrefix(key, book.RecordPrefix) })
 			w.tell("the store loses the records")
 		}
 	case garble:
@@ -373,7 +374,7 @@ func (w *world) stops(i int) {
 	}
 	now = &replay{w: w, p: p, reading: w.reading(p)}
 	_, d := now.generator(len(p.gen))
-	d.event = event{what: stopped, grant: p.grant(), own: now.reading.own}
+	d.event = event{what: stopped, grant: p.grant(), own: now.reading.Own}
 	d.binding.Stop(ErrReleased)
 	p.happens(d.event)
 	now = nil
@@ -394,7 +395,7 @@ func (w *world) givesUp() {
 
 func newWorld(s *scope) *world {
 	w := &world{scope: s, began: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), hot: none}
-	w.entries = map[string]Entry{doorKey: {Key: doorKey, Version: "0", Value: protocol.Door{Name: "store", Layout: s.layout(), Open: true}.Encode(), Time: w.time()}}
+	w.entries = map[string]Entry{book.DoorKey: {Key: book.DoorKey, Version: "0", Value: protocol.Door{Name: "store", Layout: s.layout(), Open: true}.Encode(), Time: w.time()}}
 	for i := range s.processes + s.readers {
 		name := fmt.Sprint("reader ", i-s.processes+1)
 		if i < s.processes {

@@ -339,9 +339,9 @@ func (s *fileStore) wasUsed(op *disk.Operation) (bool, error) {
 	return s.used.Load(), nil
 }
 
-// trace returns what tells that the directory has had an entry: the path of the mark beside it, or
+// Trace returns what tells that the directory has had an entry: the path of the mark beside it, or
 // of an entry. It returns "" if nothing does.
-func (s *fileStore) trace(ctx context.Context) (of string, told bool, err error) {
+func (s *fileStore) Trace(ctx context.Context) (of string, told bool, err error) {
 	of, err = run(ctx, s, "list", func(op *disk.Operation) (string, error) {
 		if was, err := s.wasUsed(op); was || err != nil {
 			return s.outside(), err
@@ -355,8 +355,8 @@ func (s *fileStore) trace(ctx context.Context) (of string, told bool, err error)
 	return of, true, err
 }
 
-// identity returns the path of the directory, which all stores of one directory have.
-func (s *fileStore) identity() (any, bool) {
+// Identity returns the path of the directory, which all stores of one directory have.
+func (s *fileStore) Identity() (any, bool) {
 	dir, err := filepath.Abs(s.dir)
 	return dir, err == nil
 }

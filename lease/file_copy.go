@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -84,7 +85,7 @@ func newLocalCopy(ctx context.Context, s, local Store, o *Options) (Store, error
 	}
 	c := &localCopy{Store: s, local: local, dir: o.LocalCopy, owner: o.Owner + " @" + string(id.Value), patience: o.patience(), turn: make(chan struct{}, 1), there: map[string]Entry{}}
 	c.turn <- struct{}{}
-	all, err := local.List(ctx, recordPrefix)
+	all, err := local.List(ctx, book.RecordPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func ask[T any](ctx context.Context, c *localCopy, request func(context.Context)
 	case ctx.Err() != nil || errors.Is(err, ErrBadRecord):
 		return answer, false, err
 	}
-	if c.away.Load() == nil || !isTimeout(err) { // a time-out does not replace the error before it
+	if c.away.Load() == nil || !book.IsTimeout(err) { // a time-out does not replace the error before it
 		why := err
 		c.away.Store(&why)
 	}
@@ -140,25 +141,25 @@ func ask[T any](ctx context.Context, c *localCopy, request func(context.Context)
 	return answer, true, nil
 }
 
-func (c *localCopy) whyAway() error {
+func (c *localCopy) WhyAway() error {
 	if err := c.away.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-// hasLost reports whether the shared store lost the record since it was asked last.
-func (c *localCopy) hasLost() bool { return c.wiped.Swap(false) }
+// HasLost reports whether the shared store lost the record since it was asked last.
+func (c *localCopy) HasLost() bool { return c.wiped.Swap(false) }
 
-// trace returns what the shared store tells.
-func (c *localCopy) trace(ctx context.Context) (of string, told bool, err error) {
-	return traceOf(ctx, c.Store)
+// Trace returns what the shared store tells.
+func (c *localCopy) Trace(ctx context.Context) (of string, told bool, err error) {
+	return book.TraceOf(ctx, c.Store)
 }
 
 // Now returns the engine's time if the shared store answers.
 func (c *localCopy) Now(ctx context.Context) (time.Time, error) {
 	return inTurn(ctx, c, func() (time.Time, error) {
-		now, _, err := ask(ctx, c, func(ctx context.Context) (time.Time, error) { return clockOf(ctx, c.Store) })
+		now, _, err := ask(ctx, c, func(ctx context.Context) (time.Time, error) { return book.ClockOf(ctx, c.Store) })
 		return now, err
 	})
 }
@@ -167,13 +168,13 @@ func (c *localCopy) Now(ctx context.Context) (time.Time, error) {
 // While the shared store is away, it also returns the copies that a start needs.
 func (c *localCopy) Get(ctx context.Context, key string) (Entry, error) {
 	return inTurn(ctx, c, func() (Entry, error) {
-		if worker, ok := workerOf(recordPrefix, key); ok {
+		if worker, ok := book.WorkerOf(book.RecordPrefix, key); ok {
 			return c.get(ctx, worker)
 		}
 		e, isAway, err := c.fetch(ctx, key)
 		if isAway {
 			if e, err = c.local.Get(ctx, key); err == nil && e.Version == "" {
-				err = c.whyAway()
+				err = c.WhyAway()
 			}
 		}
 		return e, err
@@ -195,7 +196,7 @@ func (c *localCopy) shown(here Entry) Entry {
 
 // get returns the record of a worker ID. It tells the shared store what it missed.
 func (c *localCopy) get(ctx context.Context, worker int) (Entry, error) {
-	key := recordKey(worker)
+	key := book.RecordKey(worker)
 	here, err := c.local.Get(ctx, key)
 	if err != nil {
 		return here, err
@@ -205,7 +206,7 @@ func (c *localCopy) get(ctx context.Context, worker int) (Entry, error) {
 	case err != nil:
 		return there, err
 	case isAway && !held:
-		return there, c.whyAway()
+		return there, c.WhyAway()
 	case isAway:
 		return c.shown(here), nil
 	case held:
@@ -277,7 +278,7 @@ func (c *localCopy) List(ctx context.Context, prefix string) ([]Entry, error) {
 			all, err = c.local.List(ctx, prefix)
 		}
 		for i, e := range all {
-			if worker, ok := workerOf(recordPrefix, e.Key); ok && err == nil && c.owns(e) {
+			if worker, ok := book.WorkerOf(book.RecordPrefix, e.Key); ok && err == nil && c.owns(e) {
 				all[i], err = c.get(ctx, worker)
 			}
 		}
@@ -288,7 +289,7 @@ func (c *localCopy) List(ctx context.Context, prefix string) ([]Entry, error) {
 // Put saves a record of the owner here, and then tells the shared store.
 func (c *localCopy) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
 	return inTurn(ctx, c, func() (Entry, error) {
-		if worker, ok := workerOf(recordPrefix, key); ok {
+		if worker, ok := book.WorkerOf(book.RecordPrefix, key); ok {
 			return c.put(ctx, worker, old, value)
 		}
 		e, isAway, err := ask(ctx, c, func(ctx context.Context) (Entry, error) { return c.Store.Put(ctx, key, old, value) })
@@ -301,7 +302,7 @@ func (c *localCopy) Put(ctx context.Context, key, old string, value []byte) (Ent
 }
 
 func (c *localCopy) put(ctx context.Context, worker int, old string, value []byte) (Entry, error) {
-	key := recordKey(worker)
+	key := book.RecordKey(worker)
 	here, err := c.local.Get(ctx, key)
 	if err != nil {
 		return here, err
@@ -341,8 +342,9 @@ func (c *localCopy) put(ctx context.Context, worker int, old string, value []byt
 // take saves the first record of a worker ID, in three saves.
 func (c *localCopy) take(ctx context.Context, here, next Entry) (Entry, error) {
 	there, err := c.Store.Get(ctx, next.Key)
-	// If it is the owner's there, it is wanted already. If it is wanted from the same record, another
-	// process takes it: a save would change nothing but the version, which that process has to name.
+	// If it is the owner's there, it is wanted already. If it is wanted from the same record,
+	// another process takes it: a save would change nothing but the version, which that process has
+	// to name.
 	if want := append([]byte(wanted), there.Value...); err == nil && !c.owns(there) && string(here.Value) != string(want) {
 		here, err = c.local.Put(ctx, next.Key, here.Version, want)
 	}
@@ -353,7 +355,7 @@ func (c *localCopy) take(ctx context.Context, here, next Entry) (Entry, error) {
 		return there, err
 	}
 	c.there[next.Key] = there
-	for _, key := range []string{doorKey, ownerKey(c.owner)} { // a start needs them while the shared store is away
+	for _, key := range []string{book.DoorKey, book.OwnerKey(c.owner)} { // a start needs them while the shared store is away
 		known := c.there[key]
 		if known.Version == "" {
 			continue // the shared store was away when it was asked for the entry
@@ -406,7 +408,7 @@ var errTaken = fmt.Errorf("%w: the worker ID is no longer the owner's", ErrConfl
 // error, and if the worker ID is no longer the owner's, errTaken.
 func (c *localCopy) send(ctx context.Context, worker int, here Entry) (err error) {
 	there := c.there[here.Key]
-	for try := range maxConflicts {
+	for try := range book.MaxConflicts {
 		if try > 0 || !c.owns(there) {
 			if there, err = c.Store.Get(ctx, here.Key); err != nil {
 				return err
@@ -439,7 +441,7 @@ func (c *localCopy) send(ctx context.Context, worker int, here Entry) (err error
 func (c *localCopy) markAgain(ctx context.Context, worker int, here Entry) error {
 	r, err := protocol.DecodeRecord(worker, here)
 	if err == nil {
-		err = markWorker(lineTo(ctx, c.Store), r)
+		err = book.MarkWorker(book.LineTo(ctx, c.Store), r)
 	}
 	if errors.Is(err, ErrWiped) { // it has a mark
 		return nil
@@ -449,7 +451,7 @@ func (c *localCopy) markAgain(ctx context.Context, worker int, here Entry) error
 
 // sendChunks sends the history that was saved here while the shared store was away.
 func (c *localCopy) sendChunks(ctx context.Context, worker int) error {
-	chunks, err := c.local.List(ctx, chunksPrefix(worker))
+	chunks, err := c.local.List(ctx, book.ChunksPrefix(worker))
 	for _, e := range chunks {
 		if err == nil {
 			if _, err = c.Store.Put(ctx, e.Key, "", e.Value); err == nil || errors.Is(err, ErrConflict) {

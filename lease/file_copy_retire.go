@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // Retire says that the directory of a worker ID's LocalCopy is gone for good: the pod had it in an
 // emptyDir, or the disk was replaced. Nobody else can know that, so the worker ID is kept for its
 // owner, and its record keeps the [Watermark] back, until somebody calls Retire. After it the
-// worker ID is never used again, and keeps the watermark back only until its bound has passed. Whois
-// still returns ErrNotReported for what the owner may have issued, and not told the store.
+// worker ID is never used again, and keeps the watermark back only until its bound has passed.
+// Whois still returns ErrNotReported for what the owner may have issued, and not told the store.
 //
 // Retire returns when the record has not changed for the holder's window, which may be known
 // already. If it changes, or is of a holder without a LocalCopy, the error is a [*RetireError].
@@ -27,10 +28,10 @@ func Retire(ctx context.Context, s Store, worker int) error {
 	if worker < 0 {
 		return &RetireError{Holder{Worker: worker}, "nobody has it"}
 	}
-	from, w, version := lineTo(ctx, s), watchOf(s), ""
+	from, w, version := book.LineTo(ctx, s), book.WatchOf(s), ""
 	for conflicts := 0; ; {
-		asked := from.read().Moment
-		r, err := getRecord(from, worker)
+		asked := from.Read().Moment
+		r, err := book.GetRecord(from, worker)
 		switch {
 		case err != nil:
 			return err
@@ -44,26 +45,26 @@ func Retire(ctx context.Context, s Store, worker int) error {
 			return &RetireError{holderOf(r), "it was renewed, so its local copy is there"}
 		}
 		version = r.Version
-		now := from.read()
-		c := protocol.Clocks{Own: now.own}
-		if c.Engine, err = from.engine(); err != nil {
+		now := from.Read()
+		c := protocol.Clocks{Own: now.Own}
+		if c.Engine, err = from.Engine(); err != nil {
 			return err
 		}
-		w.seen.sees(recordKey(worker), version, now.At, protocol.Healing(r.Layout.Unit))
-		if r.Live(w.silent(r, asked, c)) {
-			if err = w.share(from, []protocol.Record{r}, asked); err != nil {
+		w.Seen.Sees(book.RecordKey(worker), version, now.At, protocol.Healing(r.Layout.Unit))
+		if r.Live(w.Silent(r, asked, c)) {
+			if err = w.Share(from, []protocol.Record{r}, asked); err != nil {
 				return err
 			}
 		}
-		silent := w.silent(r, asked, c)
+		silent := w.Silent(r, asked, c)
 		if !r.Live(silent) {
-			if _, err = putRecord(from, r.Retire(c)); !errors.Is(err, ErrConflict) || conflicts == maxConflicts {
+			if _, err = book.PutRecord(from, r.Retire(c)); !errors.Is(err, ErrConflict) || conflicts == book.MaxConflicts {
 				return err
 			}
 			conflicts++
 			continue
 		}
-		if err = from.rest(min(r.Window-silent, r.Window/8) + time.Millisecond); err != nil {
+		if err = from.Rest(min(r.Window-silent, r.Window/8) + time.Millisecond); err != nil {
 			return fmt.Errorf("worker %d is retired when its record has not changed for %v: %w", worker, r.Window, err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -78,7 +79,7 @@ func TestReuseKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 
 func TestReuseKeepGivesAnOwnerOneWorkerIDIfItsEntryCannotBeRead(t *testing.T) {
 	unreadable := func(ctx context.Context, q *query, next asks) error {
-		if q.reads() && strings.HasPrefix(q.key, ownerPrefix) {
+		if q.reads() && strings.HasPrefix(q.key, book.OwnerPrefix) {
 			return ErrBadRecord
 		}
 		return next(ctx, q)
@@ -86,7 +87,7 @@ func TestReuseKeepGivesAnOwnerOneWorkerIDIfItsEntryCannotBeRead(t *testing.T) {
 	for why, garble := range map[string]func(*memory){
 		"the store says so": func(m *memory) { m.becomes(unreadable) },
 		"it is no worker ID": func(m *memory) {
-			m.set(func() { m.store(&query{do: "put", key: ownerKey("a"), value: []byte("?")}) })
+			m.set(func() { m.store(&query{do: "put", key: book.OwnerKey("a"), value: []byte("?")}) })
 		},
 	} {
 		t.Run(why, func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestLocalCopySendsAllOfTheHistory(t *testing.T) {
 			_, err := Whois(t.Context(), m, id)
 			require.NoError(t, err)
 		}
-		left, err := File(dir).List(t.Context(), historyPrefix)
+		left, err := File(dir).List(t.Context(), book.HistoryPrefix)
 		require.NoError(t, err)
 		assert.Empty(t, left)
 	})
@@ -160,18 +161,18 @@ func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *test
 		first, second := open(), open()
 
 		m.becomes(down)
-		_, err := first.Get(t.Context(), doorKey)
+		_, err := first.Get(t.Context(), book.DoorKey)
 		require.NoError(t, err)
 		m.becomes()
-		r, err := getRecord(lineTo(t.Context(), second), record.Worker)
+		r, err := book.GetRecord(book.LineTo(t.Context(), second), record.Worker)
 		require.NoError(t, err)
 		r.Owner = ""
-		r, err = putRecord(lineTo(t.Context(), second), r)
+		r, err = book.PutRecord(book.LineTo(t.Context(), second), r)
 		require.NoError(t, err)
 		record.Version = r.Version
-		_, err = putRecord(lineTo(t.Context(), first), record)
+		_, err = book.PutRecord(book.LineTo(t.Context(), first), record)
 		require.NoError(t, err)
-		_, err = getDoor(lineTo(t.Context(), first.local))
+		_, err = book.GetDoor(book.LineTo(t.Context(), first.local))
 		assert.NoError(t, err)
 	})
 }
@@ -183,7 +184,7 @@ func TestLocalCopyThatCannotBeRemovedIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, full := newMemory(), errors.New("the disk is read only")
 		noRemovals := func(what, path string, do func() error) error {
-			if what == "remove" && filepath.Base(filepath.Dir(path)) == strings.TrimSuffix(recordPrefix, "/") {
+			if what == "remove" && filepath.Base(filepath.Dir(path)) == strings.TrimSuffix(book.RecordPrefix, "/") {
 				return full
 			}
 			return do()
@@ -212,19 +213,19 @@ func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
 		s, err := withLocalCopy(t.Context(), m, &o)
 		require.NoError(t, err)
 		id := protocol.Record{Layout: plain, Token: "t", Owner: o.Owner, Window: span}
-		r, err := putRecord(lineTo(t.Context(), s), protocol.Record{Layout: plain, Saves: 1}.Take(protocol.Window{}, id, protocol.Clocks{Own: time.Now()}))
+		r, err := book.PutRecord(book.LineTo(t.Context(), s), protocol.Record{Layout: plain, Saves: 1}.Take(protocol.Window{}, id, protocol.Clocks{Own: time.Now()}))
 		require.NoError(t, err)
 		removes = false
-		require.ErrorIs(t, s.Delete(t.Context(), recordKey(0), r.Version), errFault)
+		require.ErrorIs(t, s.Delete(t.Context(), book.RecordKey(0), r.Version), errFault)
 		require.Equal(t, 1, m.count())
 
 		c := s.(*localCopy)
-		_, err = c.local.Put(t.Context(), chunkKey(0, 0), "", []byte("[]"))
+		_, err = c.local.Put(t.Context(), book.ChunkKey(0, 0), "", []byte("[]"))
 		require.NoError(t, err)
 		require.ErrorIs(t, c.sendChunks(t.Context(), 0), errFault)
 		removes = true
 		require.NoError(t, c.sendChunks(t.Context(), 0))
-		require.NoError(t, s.Delete(t.Context(), recordKey(0), r.Version))
+		require.NoError(t, s.Delete(t.Context(), book.RecordKey(0), r.Version))
 		require.Zero(t, m.count())
 	})
 }
@@ -240,12 +241,12 @@ func TestStoreThatWasAwayAMomentAgoHasNoAnswer(t *testing.T) {
 		m.becomes(down)
 		asked := 0
 		for range 3 {
-			door, err := h.store.Get(t.Context(), doorKey)
+			door, err := h.store.Get(t.Context(), book.DoorKey)
 			require.NoError(t, err)
 			require.NotEmpty(t, door.Version)
-			_, err = h.store.Get(t.Context(), watermarkKey)
+			_, err = h.store.Get(t.Context(), book.WatermarkKey)
 			require.ErrorIs(t, err, errDown)
-			records, err := h.store.List(t.Context(), recordPrefix)
+			records, err := h.store.List(t.Context(), book.RecordPrefix)
 			require.NoError(t, err)
 			require.Len(t, records, 1)
 			if asked == 0 {
@@ -265,7 +266,7 @@ func TestHolderWhoseCopyIsGoneAfterAFaultLosesItsWorkerID(t *testing.T) {
 		m := newMemory()
 		var fails atomic.Bool
 		faulty := func(_, path string, do func() error) error {
-			if fails.Load() && filepath.Base(filepath.Dir(path)) == strings.TrimSuffix(recordPrefix, "/") {
+			if fails.Load() && filepath.Base(filepath.Dir(path)) == strings.TrimSuffix(book.RecordPrefix, "/") {
 				return errFault
 			}
 			return do()
@@ -278,7 +279,7 @@ func TestHolderWhoseCopyIsGoneAfterAFaultLosesItsWorkerID(t *testing.T) {
 		fails.Store(true)
 		time.Sleep(span / 2)
 		require.ErrorIs(t, l.Stats().LastError, errFault)
-		require.NoError(t, os.RemoveAll(filepath.Join(dir, recordPrefix)))
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, book.RecordPrefix)))
 		fails.Store(false)
 		time.Sleep(span)
 		assert.NotEqual(t, worker, l.Worker())

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -228,7 +229,7 @@ func TestStoreThatAnswersLateAndIsWipedIsHealed(t *testing.T) {
 		time.Sleep(protocol.Healing(ms) + 2*span)
 		h.next()
 		require.Zero(t, h.Stats().Replacements)
-		d, err := getDoor(m.line())
+		d, err := book.GetDoor(m.line())
 		require.NoError(t, err)
 		require.True(t, d.Open)
 		m.becomes()

@@ -4,7 +4,6 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -54,7 +54,7 @@ func TestHistoryIsTrimmed(t *testing.T) {
 		ids := stamps(t, m, 10*machine.Embedded, 2*machine.Embedded*time.Second)
 		r := m.record(0)
 		assert.LessOrEqual(t, r.Chunks.Next-r.Chunks.First, 4)
-		left, err := m.List(t.Context(), historyPrefix)
+		left, err := m.List(t.Context(), book.HistoryPrefix)
 		require.NoError(t, err)
 		assert.Len(t, left, r.Chunks.Next-r.Chunks.First)
 		for i, id := range ids {
@@ -74,37 +74,6 @@ func TestHistoryIsTrimmed(t *testing.T) {
 		_, err = Whois(t.Context(), m, ids[0])
 		require.ErrorIs(t, err, ErrForgotten, "it was dropped from the record")
 	})
-}
-
-// If a part of the history cannot be stored, the record is not saved without it.
-func TestHistoryThatIsNotStoredIsAnError(t *testing.T) {
-	m := newMemory()
-	m.becomes(refuses(historyPrefix))
-	for _, c := range []protocol.Chunks{{First: 0, Next: 1}, {First: 0, Next: 2}} {
-		kept, _, err := spill(m.line(), protocol.Record{Chunks: c}, []protocol.Holding{{Token: "a"}}, time.Time{})
-		require.ErrorIs(t, err, errDown)
-		require.Equal(t, c, kept.Chunks)
-	}
-}
-
-// Holdings of several clock sequences do not end in the order in which they were replaced.
-func TestHistoryKeepsHoldingThatEndsAfterTheLastOfItsChunk(t *testing.T) {
-	at := func(s int) time.Time { return time.Unix(int64(s), 0).UTC() }
-	m := newMemory()
-	old := []protocol.Holding{{From: at(0), To: at(30), Token: "a"}, {ClockSeq: 1, From: at(1), To: at(10), Token: "b"}}
-	value, err := json.Marshal(old)
-	require.NoError(t, err)
-	_, err = m.Put(t.Context(), chunkKey(0, 0), "", value)
-	require.NoError(t, err)
-	r := protocol.Record{Chunks: protocol.Chunks{First: 0, Next: 2}}
-	kept, trimmed, err := spill(m.line(), r, []protocol.Holding{{From: at(30), To: at(40), Token: "c"}}, at(20))
-	require.NoError(t, err)
-	assert.Equal(t, 0, kept.Chunks.First)
-	assert.Empty(t, trimmed.Version)
-	kept, trimmed, err = spill(m.line(), r, []protocol.Holding{{From: at(30), To: at(40), Token: "c"}}, at(31))
-	require.NoError(t, err)
-	assert.Equal(t, 1, kept.Chunks.First)
-	assert.NotEmpty(t, trimmed.Version)
 }
 
 // Nobody issued an ID of another clock sequence than the holder's, or an ID of the end of a
@@ -136,11 +105,11 @@ func TestHistoryOfALostRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		ids := stamps(t, m, machine.Embedded+1, 0)
-		m.becomes(refuses(recordPrefix))
+		m.becomes(refuses(book.RecordPrefix))
 		_, err := acquire(t, m, plain, clockAt(0), named("loser"))
 		require.ErrorIs(t, err, errDown)
 		require.Equal(t, protocol.Chunks{}, m.record(0).Chunks)
-		left, err := m.List(t.Context(), historyPrefix)
+		left, err := m.List(t.Context(), book.HistoryPrefix)
 		require.NoError(t, err)
 		require.Len(t, left, 1, "it stored a part")
 		m.becomes()
@@ -159,7 +128,7 @@ func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		ids := stamps(t, m, 2*machine.Embedded, 0)
-		m.set(func() { delete(m.entries, chunkKey(0, 0)) })
+		m.set(func() { delete(m.entries, book.ChunkKey(0, 0)) })
 		_, err := Whois(t.Context(), m, ids[0])
 		require.ErrorIs(t, err, ErrForgotten)
 		_, err = Whois(t.Context(), m, ids[len(ids)-1])
@@ -213,7 +182,7 @@ func (s unreadable) Get(ctx context.Context, key string) (Entry, error) {
 func TestUnreadableHistoryIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		m.stores(chunkKey(0, 0), "?")
-		stamps(t, unreadable{m, chunkKey(0, 0), "1"}, 2*machine.Embedded, 0)
+		m.stores(book.ChunkKey(0, 0), "?")
+		stamps(t, unreadable{m, book.ChunkKey(0, 0), "1"}, 2*machine.Embedded, 0)
 	})
 }

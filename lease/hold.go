@@ -3,6 +3,7 @@ package lease
 import (
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
@@ -56,8 +57,8 @@ type heard struct {
 
 // silence returns how long a holder whose last save was own had not been heard of at now: the
 // longest time by any clock that can tell. engine is the engine's time.
-func (h heard) silence(own protocol.Record, now reading, engine time.Time) time.Duration {
-	longest := max(now.At.Sub(h.renewed), now.own.Sub(h.read))
+func (h heard) silence(own protocol.Record, now book.Reading, engine time.Time) time.Duration {
+	longest := max(now.At.Sub(h.renewed), now.Own.Sub(h.read))
 	if !engine.IsZero() && !own.Renewed.IsZero() {
 		longest = max(longest, engine.Sub(own.Renewed))
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
@@ -15,13 +16,13 @@ import (
 // the watermark is lost, above puts it back at most, or later than anything that was proposed. own
 // is the record before the save, and passed is what the watermark had passed when above looked
 // last. If there is a LocalCopy and the store is away, the window begins now.
-func above(s line, d protocol.Door, own protocol.Record, most, passed time.Time) (at, nowPassed time.Time, err error) {
-	if s.away() != nil {
-		return s.read().own, passed, nil
+func above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.Time) (at, nowPassed time.Time, err error) {
+	if s.Away() != nil {
+		return s.Read().Own, passed, nil
 	}
-	m, err := getWatermark(s)
+	m, err := book.GetWatermark(s)
 	if err == nil && m.Lost() && d.Version == "" {
-		d, err = getDoor(s)
+		d, err = book.GetDoor(s)
 	}
 	if errors.Is(err, ErrBadRecord) { // it counts as lost
 		d, err = protocol.Door{}, nil
@@ -30,8 +31,8 @@ func above(s line, d protocol.Door, own protocol.Record, most, passed time.Time)
 		m, err = restoreMark(s, m, own, most)
 	}
 	switch {
-	case err != nil && s.away() != nil:
-		return s.read().own, passed, nil
+	case err != nil && s.Away() != nil:
+		return s.Read().Own, passed, nil
 	case err != nil:
 		return time.Time{}, passed, err
 	}
@@ -44,18 +45,18 @@ func above(s line, d protocol.Door, own protocol.Record, most, passed time.Time)
 // proposed. But a clock that was ahead once may have left a bound far ahead. Then it takes the
 // latest floor of a holder: nothing later was proposed while one of them lived. If none did, what
 // was proposed is at most skew after this clock, unless a reader's clock differed from it by more.
-func restoreMark(s line, m protocol.Watermark, own protocol.Record, most time.Time) (protocol.Watermark, error) {
+func restoreMark(s book.Line, m protocol.Watermark, own protocol.Record, most time.Time) (protocol.Watermark, error) {
 	if most.IsZero() {
-		records, _, err := allRecords(s)
+		records, _, err := book.AllRecords(s)
 		if err != nil {
 			return m, err
 		}
 		records[own.Worker] = own
-		all, now := slices.Collect(maps.Values(records)), s.read().own
+		all, now := slices.Collect(maps.Values(records)), s.Read().Own
 		most = times.Later(times.Earlier(protocol.Latest(all), times.Later(protocol.Floors(all), now.Add(protocol.Skew))), now)
 	}
 	m.Proposed = most.UTC()
-	m, err := putWatermark(s, m)
+	m, err := book.PutWatermark(s, m)
 	if errors.Is(err, ErrBadRecord) {
 		err = nil // it cannot be replaced
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
@@ -12,10 +13,10 @@ import (
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves the
 // bound and only shows that the holder lives. If accepted is set, no leap is too far. If the record
 // was lost and is put back, the error matches errRestored; the next renewal moves the bound.
-func (h *hold) renew(s line, accepted bool) error {
-	now := s.read()
-	h.horizon.observe(now.own, now.steady())
-	bound := times.Later(h.window.To, now.own.Add(h.rules.window))
+func (h *hold) renew(s book.Line, accepted bool) error {
+	now := s.Read()
+	h.horizon.observe(now.Own, now.Steady())
+	bound := times.Later(h.window.To, now.Own.Add(h.rules.window))
 	leap := h.leap(bound, now, accepted)
 	to := bound
 	if leap != nil {
@@ -33,20 +34,20 @@ func (h *hold) renew(s line, accepted bool) error {
 }
 
 // leap returns an error if the bound is too far ahead of what the clocks let expect.
-func (h *hold) leap(bound time.Time, now reading, accepted bool) error {
+func (h *hold) leap(bound time.Time, now book.Reading, accepted bool) error {
 	var engine time.Time
 	if h.horizon.ownClock && !h.own.Renewed.IsZero() {
-		engine = h.own.Renewed.Add(now.steady().Sub(h.heard.at))
+		engine = h.own.Renewed.Add(now.Steady().Sub(h.heard.at))
 	}
-	return h.horizon.leap(h.rules, h.own.Worker, bound, engine, now.steady(), accepted)
+	return h.horizon.leap(h.rules, h.own.Worker, bound, engine, now.Steady(), accepted)
 }
 
 // push moves the bound. now is when the renewal began.
-func (h *hold) push(s line, bound time.Time, now reading) error {
+func (h *hold) push(s book.Line, bound time.Time, now book.Reading) error {
 	w, own := h.window, h.own
 	err := h.move(s, func(r protocol.Record) protocol.Record {
 		r = r.Extend(w, bound)
-		r.Least, r.NoFloor = s.floor().least(w, h.granted)
+		r.Least, r.NoFloor = s.Floor().Least(w, h.granted)
 		return r
 	})
 	if err == nil && h.overdue {
@@ -59,13 +60,13 @@ func (h *hold) push(s line, bound time.Time, now reading) error {
 		return err
 	}
 	h.window.To = h.own.BoundOf(w.Seq)
-	h.horizon.reached(h.window.To, now.steady())
+	h.horizon.reached(h.window.To, now.Steady())
 	return nil
 }
 
 // bump changes to another clock sequence, whose bound the generator's clock, which reads now, has
 // passed. It is recorded first.
-func (h *hold) bump(s line, now time.Time) error {
+func (h *hold) bump(s book.Line, now time.Time) error {
 	seq, begin := h.own.Start(now)
 	if begin.After(now) {
 		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
@@ -93,7 +94,7 @@ func (h *hold) bump(s line, now time.Time) error {
 
 // release gives the worker ID back. Nothing was stamped from next on, under any worker ID. If
 // stopped is not set, nobody has stopped whoever stamps the window.
-func (h *hold) release(s line, next time.Time, stopped bool) error {
+func (h *hold) release(s book.Line, next time.Time, stopped bool) error {
 	if !stopped {
 		next = h.own.Bound()
 	}

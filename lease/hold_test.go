@@ -11,14 +11,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // replayed is a line that answers from a log. When the log is over, it keeps the request that has
 // no answer, and answers errOpen from then on, so that what asks leaves by its path for errors.
 type replayed struct {
-	begun   reading
-	may     floor
+	begun   book.Reading
+	may     book.Floor
 	log     []reply
 	next    int
 	open    *query
@@ -30,7 +31,7 @@ type replayed struct {
 type reply struct {
 	entries []Entry
 	err     error
-	reading reading
+	reading book.Reading
 	floor   time.Time // of the generator
 }
 
@@ -56,26 +57,26 @@ func (r *replayed) one(q query) (e Entry, err error) {
 	return e, a.err
 }
 
-func (r *replayed) get(key string) (Entry, error) { return r.one(query{do: "get", key: key}) }
-func (r *replayed) put(key, old string, value []byte) (Entry, error) {
+func (r *replayed) Get(key string) (Entry, error) { return r.one(query{do: "get", key: key}) }
+func (r *replayed) Put(key, old string, value []byte) (Entry, error) {
 	return r.one(query{do: "put", key: key, old: old, value: value})
 }
-func (r *replayed) delete(key, old string) error {
+func (r *replayed) Delete(key, old string) error {
 	return r.ask(query{do: "delete", key: key, old: old}).err
 }
-func (r *replayed) list(prefix string) ([]Entry, error) {
+func (r *replayed) List(prefix string) ([]Entry, error) {
 	a := r.ask(query{do: "list", key: prefix})
 	return a.entries, a.err
 }
-func (r *replayed) rest(d time.Duration) error {
+func (r *replayed) Rest(d time.Duration) error {
 	return r.ask(query{do: "rest", key: d.String()}).err
 }
-func (r *replayed) engine() (time.Time, error)               { return time.Time{}, nil }
-func (r *replayed) trace() (of string, told bool, err error) { return "", false, nil }
-func (r *replayed) floor() floor                             { return r.may }
-func (r *replayed) away() error                              { return nil }
-func (r *replayed) restored(int)                             { r.wasBack = true }
-func (r *replayed) read() reading {
+func (r *replayed) Engine() (time.Time, error)               { return time.Time{}, nil }
+func (r *replayed) Trace() (of string, told bool, err error) { return "", false, nil }
+func (r *replayed) Floor() book.Floor                        { return r.may }
+func (r *replayed) Away() error                              { return nil }
+func (r *replayed) Restored(int)                             { r.wasBack = true }
+func (r *replayed) Read() book.Reading {
 	if r.next > 0 {
 		return r.log[r.next-1].reading
 	}
@@ -83,8 +84,8 @@ func (r *replayed) read() reading {
 }
 
 // reads returns the reading of clocks that are right.
-func reads(seconds int) reading {
-	return reading{own: at(seconds), Moment: protocol.Moment{At: at(seconds)}}
+func reads(seconds int) book.Reading {
+	return book.Reading{Own: at(seconds), Moment: protocol.Moment{At: at(seconds)}}
 }
 
 // holdsSince0 returns a hold with the window from 0 to 3 that was saved at 0, and its record as it
@@ -98,7 +99,7 @@ func holdsSince0() (*hold, Entry) {
 }
 
 func entry(r protocol.Record, value []byte) Entry {
-	return Entry{Key: recordKey(r.Worker), Version: r.Version, Value: value}
+	return Entry{Key: book.RecordKey(r.Worker), Version: r.Version, Value: value}
 }
 
 // What a holder does depends on what it knows and on the answers that it gets.
@@ -128,7 +129,7 @@ func TestRenewalByItsAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := holdsSince0()
-			s := &replayed{begun: reads(test.at), may: floor{granted: true, next: at(1)}, log: test.answers}
+			s := &replayed{begun: reads(test.at), may: book.Floor{Granted: true, Next: at(1)}, log: test.answers}
 			for i := range s.log {
 				s.log[i].reading = reads(test.at)
 			}

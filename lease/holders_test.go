@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 )
 
 // Holders shows who no longer renews as dead: by the engine's clock or, if it has none, when the
@@ -40,7 +42,7 @@ func TestHoldersShowsWhoIsDead(t *testing.T) {
 		want[free.Worker()] = StateFree
 		stopRenewing(dead.Lease)
 		stopRenewing(lost.Lease)
-		m.set(func() { delete(m.entries, recordKey(lost.Worker())) })
+		m.set(func() { delete(m.entries, book.RecordKey(lost.Worker())) })
 		want[lost.Worker()] = StateLost
 		time.Sleep(time.Until(dead.Grant().To))
 		assert.Equal(t, want, states())

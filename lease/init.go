@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -29,14 +30,14 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 	if err := layout.Validate(); err != nil {
 		return err
 	}
-	from := lineTo(ctx, s)
+	from := book.LineTo(ctx, s)
 	for try := 1; ; try++ {
-		d, err := getDoor(from)
+		d, err := book.GetDoor(from)
 		switch {
 		case err != nil && d.Version == "":
 			return err
 		case err != nil, d.Open, d.Name != "" && d.Layout != layout:
-			return initialized(d, err, layout, doorKey)
+			return initialized(d, err, layout, book.DoorKey)
 		}
 		if try == 1 {
 			key, err := anyEntry(ctx, s, d)
@@ -47,14 +48,14 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 				return initialized(d, nil, layout, key)
 			}
 		}
-		engine, err := from.engine()
+		engine, err := from.Engine()
 		if err != nil {
 			return err
 		}
 		d.Name, d.Layout = cmp.Or(d.Name, machine.RandomText()), layout
-		next, _ := d.Advance(0, protocol.Moment{}, protocol.Clocks{Own: from.read().own, Engine: engine}, true, 0)
+		next, _ := d.Advance(0, protocol.Moment{}, protocol.Clocks{Own: from.Read().Own, Engine: engine}, true, 0)
 		// Starts that wait save how long they have waited, so one of them may be quicker.
-		if _, err = from.put(doorKey, d.Version, next.Encode()); !errors.Is(err, ErrConflict) || try == maxAllRaces {
+		if _, err = from.Put(book.DoorKey, d.Version, next.Encode()); !errors.Is(err, ErrConflict) || try == maxAllRaces {
 			return err
 		}
 	}
@@ -63,7 +64,7 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 // anyEntry returns the key of an entry that a store without a record does not have, or the path of
 // the file that says that a directory had an entry; "" if there is none. d is the store's door.
 func anyEntry(ctx context.Context, s Store, d protocol.Door) (key string, err error) {
-	for _, prefix := range []string{recordPrefix, markPrefix, ownerPrefix, historyPrefix, watermarkKey, silenceKey} {
+	for _, prefix := range []string{book.RecordPrefix, book.MarkPrefix, book.OwnerPrefix, book.HistoryPrefix, book.WatermarkKey, book.SilenceKey} {
 		entries, err := s.List(ctx, prefix)
 		if err != nil {
 			return "", err
@@ -73,7 +74,7 @@ func anyEntry(ctx context.Context, s Store, d protocol.Door) (key string, err er
 		}
 	}
 	if d.Version == "" {
-		key, _, err = traceOf(ctx, s)
+		key, _, err = book.TraceOf(ctx, s)
 		return key, err
 	}
 	return d.Trace, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -34,8 +35,8 @@ func TestNoStartWaitsAfterInit(t *testing.T) {
 	})
 }
 
-// A start that waits goes on when Init has opened the store, although it saves meanwhile how long it
-// has waited.
+// A start that waits goes on when Init has opened the store, although it saves meanwhile how long
+// it has waited.
 func TestInitOpensAStoreForWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, wait, begun := newMemory(), time.Second, time.Now()
@@ -51,9 +52,9 @@ func TestInitOpensAStoreForWhoWaits(t *testing.T) {
 		// Before Init saves the door, three others save theirs.
 		others := 3
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
-			if others > 0 && q.writes() && q.key == doorKey {
+			if others > 0 && q.writes() && q.key == book.DoorKey {
 				others--
-				m.set(func() { m.store(&query{do: "put", key: doorKey, value: m.entries[doorKey].Value}) })
+				m.set(func() { m.store(&query{do: "put", key: book.DoorKey, value: m.entries[book.DoorKey].Value}) })
 			}
 			return next(ctx, q)
 		})
@@ -61,7 +62,7 @@ func TestInitOpensAStoreForWhoWaits(t *testing.T) {
 		require.NoError(t, Init(t.Context(), m, fleet))
 		require.Zero(t, others)
 		time.Sleep(time.Minute)
-		d, err := getDoor(m.line())
+		d, err := book.GetDoor(m.line())
 		require.NoError(t, err)
 		assert.True(t, d.Open && !d.Healed)
 	})
@@ -84,8 +85,8 @@ func TestInitGivesUpAfterManyConflicts(t *testing.T) {
 func TestEmptiedDirectoryIsNotNew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leases")
 	require.NoError(t, Init(t.Context(), File(dir), fleet))
-	require.NoError(t, os.Remove(filepath.Join(dir, doorKey)))
-	require.NoError(t, os.Remove(filepath.Join(dir, doorKey+lockSuffix)))
+	require.NoError(t, os.Remove(filepath.Join(dir, book.DoorKey)))
+	require.NoError(t, os.Remove(filepath.Join(dir, book.DoorKey+lockSuffix)))
 	for range 2 { // the first start makes a door, and keeps the trace in it
 		err := Init(t.Context(), File(dir), fleet)
 		require.ErrorIs(t, err, ErrInitialized)
@@ -105,7 +106,7 @@ func TestEmptiedDirectoryIsNotNew(t *testing.T) {
 
 // Init changes nothing in a store that has any entry besides that of a start that waits.
 func TestInitRefusesAStoreThatIsInUse(t *testing.T) {
-	for _, key := range []string{doorKey, recordKey(3), markKey(3), ownerKey("a"), chunkKey(3, 1), watermarkKey, silenceKey} {
+	for _, key := range []string{book.DoorKey, book.RecordKey(3), book.MarkKey(3), book.OwnerKey("a"), book.ChunkKey(3, 1), book.WatermarkKey, book.SilenceKey} {
 		m := newMemory()
 		_, err := m.Put(t.Context(), key, "", []byte("?"))
 		require.NoError(t, err)

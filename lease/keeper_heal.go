@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -18,11 +19,11 @@ import (
 // door for which newcomers would not wait long enough, because they took the store for a new one.
 func (l *Lease) heal(ctx context.Context) error {
 	s := l.renewing(ctx)
-	d, err := getDoor(s)
+	d, err := book.GetDoor(s)
 	if err != nil && (!errors.Is(err, ErrBadRecord) || d.Version == "") {
 		return err
 	}
-	m, err := getWatermark(s)
+	m, err := book.GetWatermark(s)
 	is := l.shown.Load()
 	most := is.published
 	if most.IsZero() {
@@ -34,7 +35,7 @@ func (l *Lease) heal(ctx context.Context) error {
 	alone := false
 	if err == nil && (m.Lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {
 		if d.Open { // nobody would replace it
-			alone, err = isAhead(s, &l.known.watch, is.own, most)
+			alone, err = isAhead(s, &l.known.Watch, is.own, most)
 		}
 		if err == nil && !alone {
 			_, err = restoreMark(s, m, is.own, most)
@@ -44,14 +45,14 @@ func (l *Lease) heal(ctx context.Context) error {
 		return err
 	}
 	if d.Open && !wrong {
-		l.known.seen.forget(doorKey)
+		l.known.Seen.Forget(book.DoorKey)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.wiped = alone // until another one has put it back, or counts as dead
 		return nil
 	}
 	if l.o.Reuse != ReuseOnce {
-		if _, err = s.put(ownerKey(l.o.Owner), "", []byte(strconv.Itoa(is.own.Worker))); err != nil && !errors.Is(err, ErrConflict) {
+		if _, err = s.Put(book.OwnerKey(l.o.Owner), "", []byte(strconv.Itoa(is.own.Worker))); err != nil && !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
@@ -59,8 +60,8 @@ func (l *Lease) heal(ctx context.Context) error {
 		d = protocol.Door{Version: d.Version}
 	}
 	c := protocol.Clocks{Own: l.o.now()}
-	if c.Engine, err = s.engine(); err == nil {
-		_, _, err = l.known.advanceDoor(s, d, protocol.Door{Layout: l.o.Layout, Marked: true}, c, false)
+	if c.Engine, err = s.Engine(); err == nil {
+		_, _, err = l.known.AdvanceDoor(s, d, protocol.Door{Layout: l.o.Layout, Marked: true}, c, false)
 	}
 	return err
 }
@@ -69,7 +70,7 @@ func (l *Lease) heal(ctx context.Context) error {
 func (l *Lease) isWiped() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s, ok := l.store.(interface{ hasLost() bool }); ok && s.hasLost() {
+	if s, ok := l.store.(interface{ HasLost() bool }); ok && s.HasLost() {
 		l.wiped = true
 	}
 	return l.wiped && l.away() == nil
@@ -77,13 +78,13 @@ func (l *Lease) isWiped() bool {
 
 // isAhead reports whether most is after the bounds of all other holders, and one of them is not
 // known to be dead. Then the clock behind most is the only one that says so, and may be wrong.
-func isAhead(s line, w *watch, own protocol.Record, most time.Time) (bool, error) {
-	asked := s.read().Moment
-	records, _, err := allRecords(s)
-	now := s.read().At
+func isAhead(s book.Line, w *book.Watch, own protocol.Record, most time.Time) (bool, error) {
+	asked := s.Read().Moment
+	records, _, err := book.AllRecords(s)
+	now := s.Read().At
 	held := slices.DeleteFunc(slices.Collect(maps.Values(records)), func(r protocol.Record) bool {
-		w.seen.sees(recordKey(r.Worker), r.Version, now, protocol.Healing(r.Layout.Unit))
-		return r.Worker == own.Worker || !r.Live(w.idle(r, asked))
+		w.Seen.Sees(book.RecordKey(r.Worker), r.Version, now, protocol.Healing(r.Layout.Unit))
+		return r.Worker == own.Worker || !r.Live(w.Idle(r, asked))
 	})
 	return len(held) > 0 && most.After(protocol.Latest(held)), err
 }

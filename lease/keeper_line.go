@@ -3,20 +3,24 @@ package lease
 import (
 	"context"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 )
 
 // line returns the line of the lease to its store.
-func (l *Lease) line(ctx context.Context) wire {
-	return wire{ctx: ctx, store: l.store, asker: l.asker()}
+func (l *Lease) line(ctx context.Context) book.Wire {
+	return book.Wire{Ctx: ctx, Store: l.store, Asker: l.asker()}
 }
 
 // renewing returns the line of a renewal. Each request has a time-out of its own, so a slow store
 // delays a renewal of several requests, but does not make it fail.
-func (l *Lease) renewing(ctx context.Context) wire {
-	return wire{ctx, l.store, l.asker(), l.o.trip}
+func (l *Lease) renewing(ctx context.Context) book.Wire {
+	return book.Wire{Ctx: ctx, Store: l.store, Asker: l.asker(), Each: l.o.trip}
 }
 
-func (l *Lease) asker() asker { return asker{l.o.now, l.floor, l.tripped, l.restored} }
+func (l *Lease) asker() book.Asker {
+	return book.Asker{Now: l.o.now, Floor: l.floor, Failed: l.tripped, Restored: l.restored}
+}
 
 // restored notes that the record of a worker ID was lost, and was put back.
 func (l *Lease) restored(worker int) {

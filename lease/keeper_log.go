@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/cause"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
@@ -235,7 +236,7 @@ func (j *journal) missing(l *Lease, worker int) {
 // waits logs that the store is new, or has lost its entries, and how long this process waits.
 func (j *journal) waits(l *Lease, left time.Duration, shut shutDoor) {
 	args := []any{"wait", left.Round(time.Second)}
-	next := waitsFor(left, shut.Clocks)
+	next := book.WaitsFor(left, shut.Clocks)
 	switch {
 	case shut.used == "":
 		next += "; if the store is new, lease.Init (snowflaked init) opens it at once"

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 )
 
 func TestNamesakesAreLoggedOnceByBoth(t *testing.T) {
@@ -55,7 +57,7 @@ func TestNoRenewalIsLateBecauseOfALookForANamesake(t *testing.T) {
 		m, looks := newMemory(), 0
 		h := mustAcquire(t, m, fleet, clockAt(0))
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
-			if strings.HasPrefix(q.key, ownerPrefix) {
+			if strings.HasPrefix(q.key, book.OwnerPrefix) {
 				looks++
 				<-ctx.Done()
 				return ctx.Err()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -107,16 +108,16 @@ const worthLogging = 10 * time.Second
 
 // newSearch returns a search of the lease for a worker ID.
 func (l *Lease) newSearch(ctx context.Context) *search {
-	s := wire{ctx, l.store, l.asker(), l.searchTrip}
+	s := book.Wire{Ctx: ctx, Store: l.store, Asker: l.asker(), Each: l.searchTrip}
 	return newSearch(s, needs{&l.o, &l.known, l.cloning, &l.accepted, l.Grant().To, searchLog{l}})
 }
 
 // hold takes over the worker ID of an attempt whose record was saved.
-func (l *Lease) hold(s line, a attempt, saved protocol.Record) {
+func (l *Lease) hold(s book.Line, a attempt, saved protocol.Record) {
 	a.window.To = saved.BoundOf(a.window.Seq)
-	l.known.horizon.reached(saved.Bound(), a.begun.steady())
+	l.known.horizon.reached(saved.Bound(), a.begun.Steady())
 	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.known.passed, horizon: l.known.horizon,
-		heard: heard{renewed: a.begun.At, read: a.begun.own, at: s.read().steady()}}
+		heard: heard{renewed: a.begun.At, read: a.begun.Own, at: s.Read().Steady()}}
 	l.known.inUse = true
 	l.mu.Lock()
 	l.stats.Renewed = a.begun.At

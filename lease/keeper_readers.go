@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -31,10 +32,10 @@ func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.D
 	if begun.Sub(r.looked) > r.lookEvery(l, known) {
 		patient, cancel := context.WithTimeout(ctx, l.o.trip())
 		defer cancel()
-		m, err := getWatermark(l.line(patient))
+		m, err := book.GetWatermark(l.line(patient))
 		if err == nil && m.Lost() && !known && l.o.FloorEvery == 0 {
 			var d protocol.Door
-			d, err = getDoor(l.line(patient))
+			d, err = book.GetDoor(l.line(patient))
 			known = d.Marked
 		}
 		switch {
@@ -57,9 +58,10 @@ func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.D
 	return max(0, wait-machine.Since(begun))
 }
 
-// lookEvery returns how long a look at the watermark's entry, which costs a request, is enough. With
-// Options.FloorEvery the lease looks three times in a window; otherwise once a minute, in case the
-// entry is lost. As long as the lease does not know of a watermark, the time doubles up to an hour.
+// lookEvery returns how long a look at the watermark's entry, which costs a request, is enough.
+// With Options.FloorEvery the lease looks three times in a window; otherwise once a minute, in case
+// the entry is lost. As long as the lease does not know of a watermark, the time doubles up to an
+// hour.
 func (r *readers) lookEvery(l *Lease, known bool) time.Duration {
 	switch {
 	case l.o.FloorEvery > 0:

@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 )
 
 // Release ends the lease. The generator stops, and others may have the worker ID from the
@@ -30,7 +32,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	defer cancel()
 	h, err := l.calm(patient)
 	if err != nil {
-		return unanswered(ctx, patient, err)
+		return book.Unanswered(ctx, patient, err)
 	}
 	defer l.give(h)
 	if h == nil || h.own.State != StateHeld {
@@ -40,7 +42,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return errCloned
 	}
 	if err := h.release(l.line(patient), next, stop != nil); err != nil {
-		return unanswered(ctx, patient, err)
+		return book.Unanswered(ctx, patient, err)
 	}
 	l.log.released(l, h.own)
 	return nil

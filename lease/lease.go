@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -34,13 +35,13 @@ type Lease struct {
 // known is what a lease knows from one hold to the next. The goroutine that renews uses it, and
 // Acquire before that.
 type known struct {
-	watch                            // how long entries have not changed
-	horizon  horizon                 // as the hold had it when it renewed last
-	passed   time.Time               // what the watermark had passed at the last look without a hold
-	lost     map[int]protocol.Record // by worker ID: the last known records of lost worker IDs
-	last     int                     // the worker ID that a search tried to take last, or none
-	inUse    bool                    // the store has had an entry
-	namesake namesake
+	book.Watch                         // how long entries have not changed
+	horizon    horizon                 // as the hold had it when it renewed last
+	passed     time.Time               // what the watermark had passed at the last look without a hold
+	lost       map[int]protocol.Record // by worker ID: the last known records of lost worker IDs
+	last       int                     // the worker ID that a search tried to take last, or none
+	inUse      bool                    // the store has had an entry
+	namesake   namesake
 
 	// gaveBack is closed after a first attempt to free the worker IDs that an acquisition took but
 	// does not use.
@@ -71,7 +72,7 @@ func newLease(s Store, o Options) *Lease {
 		slot:     make(chan *hold, 1),
 		holds:    holds{open: map[*time.Time]struct{}{}},
 		standing: standing{news: make(chan struct{}), done: make(chan struct{})},
-		known:    known{watch: watchOf(s), lost: map[int]protocol.Record{}, last: none, namesake: namesake{mine: map[int]string{}}},
+		known:    known{Watch: book.WatchOf(s), lost: map[int]protocol.Record{}, last: none, namesake: namesake{mine: map[int]string{}}},
 		log:      journal{log: o.Logger},
 		running:  running{asked: make(chan struct{}, 1), ended: make(chan struct{})},
 	}
@@ -185,4 +186,4 @@ func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost
 func (l *Lease) cloned(h *hold) bool { return l.generation() != h.born }
 
 // away returns why a LocalCopy could not tell the store, nil if it could.
-func (l *Lease) away() error { return whyAway(l.store) }
+func (l *Lease) away() error { return book.WhyAway(l.store) }

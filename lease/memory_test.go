@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -35,7 +36,7 @@ var bootOfKernel = machine.BootClock
 func noBoot() (host string, boot, asleep time.Duration) { return "", 0, 0 }
 
 // line returns the line of whoever has no lease.
-func (m *memory) line() line { return lineTo(context.Background(), m) }
+func (m *memory) line() book.Line { return book.LineTo(context.Background(), m) }
 
 // query is a request to a store, and the entries that are the answer.
 type query struct {
@@ -47,7 +48,7 @@ type query struct {
 
 // saves reports whether q saves a record.
 func (q *query) saves() bool {
-	_, ok := workerOf(recordPrefix, q.key)
+	_, ok := book.WorkerOf(book.RecordPrefix, q.key)
 	return ok && q.do == "put"
 }
 
@@ -106,7 +107,7 @@ func hangs(ctx context.Context, q *query, next asks) error {
 
 // bad lets no record be read.
 func bad(ctx context.Context, q *query, next asks) error {
-	if q.reads() && strings.HasPrefix(q.key, recordPrefix) {
+	if q.reads() && strings.HasPrefix(q.key, book.RecordPrefix) {
 		return ErrBadRecord
 	}
 	return next(ctx, q)
@@ -293,7 +294,7 @@ func (m *memory) stores(key, value string) {
 
 // change changes the record of a worker ID. m.mu must be held.
 func (m *memory) change(worker int, f func(*protocol.Record)) {
-	key := recordKey(worker)
+	key := book.RecordKey(worker)
 	r, err := protocol.DecodeRecord(worker, m.entries[key])
 	if err != nil {
 		panic(err)
@@ -339,7 +340,7 @@ func (m *memory) records() map[int]protocol.Record {
 func recordsIn(entries iter.Seq[Entry]) map[int]protocol.Record {
 	records := map[int]protocol.Record{}
 	for e := range entries {
-		if worker, ok := workerOf(recordPrefix, e.Key); ok {
+		if worker, ok := book.WorkerOf(book.RecordPrefix, e.Key); ok {
 			r, err := protocol.DecodeRecord(worker, e)
 			if err != nil {
 				panic(err)

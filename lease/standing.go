@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
@@ -96,10 +97,10 @@ func (s *standing) renewed() time.Time {
 // if that was within the last window. mu must be held.
 func (s *standing) blame(err error, final bool, window time.Duration) {
 	switch {
-	case !isTimeout(err):
+	case !book.IsTimeout(err):
 		s.cause, s.caused = err, machine.Now()
 	case s.failing != nil && s.cause != nil && machine.Since(s.caused) < window:
-		err = once(fmt.Errorf("%w; the error before was: %w", err, s.cause))
+		err = book.Once(fmt.Errorf("%w; the error before was: %w", err, s.cause))
 	}
 	if final || s.stats.LastError != nil {
 		s.failing = err
@@ -109,7 +110,7 @@ func (s *standing) blame(err error, final bool, window time.Duration) {
 
 // unreplaced returns why no worker ID has taken the place of the lost one.
 func unreplaced(lost, err error) error {
-	return once(fmt.Errorf("%w; it was not replaced: %w", lost, err))
+	return book.Once(fmt.Errorf("%w; it was not replaced: %w", lost, err))
 }
 
 // terms and binding are what a lease and the generator that it serves tell each other.

@@ -31,6 +31,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
@@ -523,8 +524,14 @@ func (s *story) do(c command) {
 func (s *story) tellRecords(dir string) {
 	records := s.records()
 	if dir != "" {
-		entries, err := listed(lineTo(s.t.Context(), File(s.dir(dir))), recordPrefix)
+		all, err := File(s.dir(dir)).List(s.t.Context(), book.RecordPrefix)
 		require.NoError(s.t, err)
+		entries := map[int]Entry{}
+		for _, e := range all {
+			if worker, ok := book.WorkerOf(book.RecordPrefix, e.Key); ok {
+				entries[worker] = e
+			}
+		}
 		for worker, e := range entries {
 			if bytes.HasPrefix(e.Value, []byte(wanted)) {
 				s.say(time.Now(), dir, 1, fmt.Sprintf("worker %d is wanted", worker))
@@ -695,7 +702,7 @@ func (s *story) acquire(name string, c command) {
 // lostDirectory is the store of a directory of which nothing is left if its entries are lost.
 type lostDirectory struct{ asks }
 
-func (lostDirectory) trace(context.Context) (string, bool, error) { return "", true, nil }
+func (lostDirectory) Trace(context.Context) (string, bool, error) { return "", true, nil }
 
 // clone gives the process's machine another generation.
 func (p *party) clone() {
@@ -800,7 +807,7 @@ func (p *party) recorded(is snowflake.Parts) bool {
 	if p.copy == "" {
 		return false
 	}
-	r, err := getRecord(lineTo(p.t.Context(), File(p.copy)), is.Worker)
+	r, err := book.GetRecord(book.LineTo(p.t.Context(), File(p.copy)), is.Worker)
 	require.NoError(p.t, err)
 	return is.Time.Before(r.BoundOf(is.ClockSeq))
 }
@@ -874,7 +881,7 @@ func (p *party) ask(ctx context.Context, q *query) error {
 
 // saved keeps the bounds of a record that was saved.
 func (p *party) saved(e Entry) {
-	worker, _ := workerOf(recordPrefix, e.Key)
+	worker, _ := book.WorkerOf(book.RecordPrefix, e.Key)
 	r, err := protocol.DecodeRecord(worker, e)
 	require.NoError(p.t, err)
 	p.story.mu.Lock()

@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -55,14 +56,14 @@ func TestErrorWithACauseIsNoTimeout(t *testing.T) {
 	for _, err := range []error{
 		late, context.Canceled, os.ErrDeadlineExceeded, &FileError{Err: fmt.Errorf("write: %w", late)},
 		&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, errors.New("rpc error: desc = context deadline exceeded"),
-		fmt.Errorf("%w: %w", ErrAway, late), once(fmt.Errorf("lease: the store did not answer in time: %w", late)), errors.Join(late, late),
+		fmt.Errorf("%w: %w", ErrAway, late), book.Once(fmt.Errorf("lease: the store did not answer in time: %w", late)), errors.Join(late, late),
 	} {
-		assert.True(t, isTimeout(err), "%v", err)
+		assert.True(t, book.IsTimeout(err), "%v", err)
 	}
 	for _, err := range []error{
 		nil, errDown, ErrAway, refused, fmt.Errorf("%w: %w", late, &net.OpError{Op: "dial", Err: refused}), errors.Join(refused, late),
 	} {
-		assert.False(t, isTimeout(err), "%v", err)
+		assert.False(t, book.IsTimeout(err), "%v", err)
 	}
 }
 
@@ -149,7 +150,7 @@ func TestAfterAnOverlapTheLogSaysUntilWhenIDsWereStamped(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0), stops, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		var older Entry
-		m.set(func() { older = m.entries[recordKey(0)] })
+		m.set(func() { older = m.entries[book.RecordKey(0)] })
 		time.Sleep(span) // it is renewed
 		h.next()
 		m.set(func() { m.store(&query{do: "put", key: older.Key, value: older.Value}) })
@@ -217,11 +218,11 @@ func TestHoldersReturnsTheHoldersBesideAnUnreadableStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		mustAcquire(t, m, plain, clockAt(0))
-		m.set(func() { m.store(&query{do: "put", key: doorKey, value: []byte("?")}) })
+		m.set(func() { m.store(&query{do: "put", key: book.DoorKey, value: []byte("?")}) })
 		holders, err := Holders(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)
 		require.Len(t, holders, 1)
-		stray, err := isStray(m.line(), protocol.Record{Saves: 1, Store: "s"})
+		stray, err := book.IsStray(m.line(), protocol.Record{Saves: 1, Store: "s"})
 		require.NoError(t, err)
 		require.False(t, stray, "its holder may have looked at the entry before")
 	})
@@ -248,7 +249,7 @@ func TestEntryThatIsNoDoorIsMadeAnew(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemory()
 			mustAcquire(t, m, fleet, clockAt(0))
-			m.stores(doorKey, value)
+			m.stores(book.DoorKey, value)
 			require.NoError(t, m.starts(t, "b", protocol.Healing(ms)+span), value)
 		})
 	}
@@ -348,7 +349,7 @@ func TestStoreThatTakesEachVersionForAnotherIsAskedAtIntervals(t *testing.T) {
 			var log bytes.Buffer
 			m := newMemory()
 			h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-			m.becomes(refusesAll(recordPrefix), counts(&n))
+			m.becomes(refusesAll(book.RecordPrefix), counts(&n))
 			time.Sleep(time.Minute)
 			assert.Less(t, n.Load(), int64(2000))
 			assert.NotZero(t, h.Stats().Failures)
@@ -361,7 +362,7 @@ func TestStoreThatTakesEachVersionForAnotherIsAskedAtIntervals(t *testing.T) {
 			assert.Contains(t, log.String(), "the store refuses to save the record of worker 0")
 		})
 	})
-	for _, key := range []string{recordPrefix, doorKey, markPrefix, ownerPrefix} {
+	for _, key := range []string{book.RecordPrefix, book.DoorKey, book.MarkPrefix, book.OwnerPrefix} {
 		t.Run("a start, "+key, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n atomic.Int64
@@ -371,7 +372,7 @@ func TestStoreThatTakesEachVersionForAnotherIsAskedAtIntervals(t *testing.T) {
 				begun := time.Now()
 				_, err := Acquire(context.Background(), m, &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, NewStore: true,
 					Logger: slog.New(slog.NewTextHandler(&log, nil))})
-				says := map[bool]string{false: "the store has refused 16 saves in turn", true: "the store refuses to save the entry mark/"}[key == markPrefix]
+				says := map[bool]string{false: "the store has refused 16 saves in turn", true: "the store refuses to save the entry mark/"}[key == book.MarkPrefix]
 				require.ErrorContains(t, err, says)
 				require.NotErrorIs(t, err, ErrWiped)
 				assert.LessOrEqual(t, time.Since(begun), 3*time.Minute)
@@ -381,13 +382,13 @@ func TestStoreThatTakesEachVersionForAnotherIsAskedAtIntervals(t *testing.T) {
 			})
 		})
 	}
-	for _, key := range []string{doorKey, watermarkKey} {
+	for _, key := range []string{book.DoorKey, book.WatermarkKey} {
 		t.Run("a reading of the watermark, "+key, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n atomic.Int64
 				m := newMemory()
 				mustAcquire(t, m, fleet, clockAt(0))
-				if key == watermarkKey { // a reader ended before it published what it had proposed
+				if key == book.WatermarkKey { // a reader ended before it published what it had proposed
 					m.mark(t)
 					value, err := json.Marshal(protocol.Watermark{Proposed: time.Now(), Published: time.Now().Add(-span)})
 					require.NoError(t, err)
@@ -396,7 +397,7 @@ func TestStoreThatTakesEachVersionForAnotherIsAskedAtIntervals(t *testing.T) {
 				m.becomes(refusesAll(key), counts(&n))
 				_, err := Watermark(t.Context(), m)
 				require.ErrorIs(t, err, ErrConflict)
-				assert.LessOrEqual(t, n.Load(), int64(4*maxConflicts))
+				assert.LessOrEqual(t, n.Load(), int64(4*book.MaxConflicts))
 			})
 		})
 	}

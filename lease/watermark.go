@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
@@ -52,13 +53,13 @@ func Watermark(ctx context.Context, s Store) (Mark, error) { return NewWatermark
 // record unchanged, whatever the type of its Store. Its methods may be called by any number of goroutines.
 type WatermarkReader struct {
 	store Store
-	slot  chan *watch // has room for one: whoever takes the watch out owns it
+	slot  chan *book.Watch // has room for one: whoever takes the watch out owns it
 }
 
 // NewWatermarkReader returns a reader of the watermark of s.
 func NewWatermarkReader(s Store) *WatermarkReader {
-	r := &WatermarkReader{s, make(chan *watch, 1)}
-	w := watchOf(s)
+	r := &WatermarkReader{s, make(chan *book.Watch, 1)}
+	w := book.WatchOf(s)
 	r.slot <- &w
 	return r
 }
@@ -70,7 +71,7 @@ func (r *WatermarkReader) Read(ctx context.Context) (Mark, error) {
 		return Mark{}, err
 	}
 	defer func() { r.slot <- w }()
-	v := viewer{line: lineTo(ctx, r.store), watch: w}
+	v := viewer{Line: book.LineTo(ctx, r.store), watch: w}
 	if err := v.open(); err != nil {
 		return Mark{}, err
 	}
@@ -79,8 +80,8 @@ func (r *WatermarkReader) Read(ctx context.Context) (Mark, error) {
 
 // viewer is a process that looks at all holders of a store.
 type viewer struct {
-	line
-	watch *watch
+	book.Line
+	watch *book.Watch
 	door  protocol.Door
 	mark  protocol.Watermark
 	now   time.Time       // by the engine's clock and this host's, whichever is behind
@@ -90,8 +91,8 @@ type viewer struct {
 // open reads the door and the mark. When the first mark has been made, and before anything is
 // proposed, open notes this in the door, so that newcomers can tell if the mark is lost.
 func (v *viewer) open() (err error) {
-	for range maxConflicts {
-		v.door, err = getDoor(v)
+	for range book.MaxConflicts {
+		v.door, err = book.GetDoor(v)
 		if bad := errors.Is(err, ErrBadRecord) && v.door.Version != ""; err != nil && !bad {
 			return err
 		}
@@ -101,8 +102,8 @@ func (v *viewer) open() (err error) {
 			}
 			continue
 		}
-		v.watch.seen.forget(doorKey)
-		if v.mark, err = getWatermark(v); err != nil || v.door.Marked {
+		v.watch.Seen.Forget(book.DoorKey)
+		if v.mark, err = book.GetWatermark(v); err != nil || v.door.Marked {
 			return err
 		}
 		if v.mark.Version == "" {
@@ -111,11 +112,11 @@ func (v *viewer) open() (err error) {
 			}
 		}
 		v.door.Marked = true
-		if _, err = v.put(doorKey, v.door.Version, v.door.Encode()); err != nil && !errors.Is(err, ErrConflict) {
+		if _, err = v.Put(book.DoorKey, v.door.Version, v.door.Encode()); err != nil && !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
-	return refusesToSave("its own entry")
+	return book.RefusesToSave("its own entry")
 }
 
 // wait counts how long the store and its records are known to be lost, as newcomers do, so that the
@@ -123,7 +124,7 @@ func (v *viewer) open() (err error) {
 // nobody ever had a worker ID, the store may be new, and wait leaves it alone.
 func (v *viewer) wait() error {
 	if v.door.Name == "" {
-		records, _, err := allRecords(v)
+		records, _, err := book.AllRecords(v)
 		if err != nil {
 			return err
 		}
@@ -136,12 +137,12 @@ func (v *viewer) wait() error {
 			return ErrWiped
 		}
 	}
-	c := protocol.Clocks{Own: v.read().own}
+	c := protocol.Clocks{Own: v.Read().Own}
 	var err error
-	if c.Engine, err = v.engine(); err != nil {
+	if c.Engine, err = v.Engine(); err != nil {
 		return err
 	}
-	next, left, err := v.watch.advanceDoor(v, v.door, v.door, c, false)
+	next, left, err := v.watch.AdvanceDoor(v, v.door, v.door, c, false)
 	if errors.Is(err, ErrConflict) {
 		return ErrWiped
 	}
@@ -151,7 +152,7 @@ func (v *viewer) wait() error {
 	if _, _, err = v.look(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, c))
+	return fmt.Errorf("%w: %s", ErrWiped, book.WaitsFor(left, c))
 }
 
 // watermark proposes what the holders allow, looks at them again, and publishes what they allow
@@ -165,8 +166,8 @@ func (v *viewer) watermark() (Mark, error) {
 	}
 	at := v.mark.Publish(low)
 	for try := 1; err == nil && at.After(v.mark.Published); try++ {
-		if try > maxConflicts {
-			return Mark{}, refusesToSave("the watermark")
+		if try > book.MaxConflicts {
+			return Mark{}, book.RefusesToSave("the watermark")
 		}
 		err = v.save(protocol.Watermark{Proposed: times.Later(v.mark.Proposed, at), Published: at})
 		// A holder may have put back an earlier proposal (Lease.heal).
@@ -201,7 +202,7 @@ const lagSlack = 3 * time.Second
 // isFollowed reports whether this process has read the watermark for so long, at least once in each
 // window, that r's holder has noticed it.
 func (v *viewer) isFollowed(r protocol.Record) bool {
-	return v.asked.At.Sub(v.watch.seen.last(readKey).since) > r.Window/2
+	return v.asked.At.Sub(v.watch.Seen.Last(readKey).Since) > r.Window/2
 }
 
 // readKey is the key in sightings for this process's own readings.
@@ -212,11 +213,11 @@ const readKey = "read"
 func (v *viewer) save(m protocol.Watermark) (err error) {
 	m.Version = v.mark.Version
 	for try := 1; err == nil && v.mark.Version == m.Version; try++ {
-		if try > maxConflicts {
-			return refusesToSave("the watermark")
+		if try > book.MaxConflicts {
+			return book.RefusesToSave("the watermark")
 		}
-		if v.mark, err = putWatermark(v, m); err == nil && v.mark.Bad {
-			err = fmt.Errorf("%w: the entry %s cannot be read, and the store does not replace it", ErrBadRecord, watermarkKey)
+		if v.mark, err = book.PutWatermark(v, m); err == nil && v.mark.Bad {
+			err = fmt.Errorf("%w: the entry %s cannot be read, and the store does not replace it", ErrBadRecord, book.WatermarkKey)
 		}
 	}
 	return err
@@ -226,27 +227,27 @@ func (v *viewer) save(m protocol.Watermark) (err error) {
 // keeps it back. It is not after the latest bound, and not after now. If a record is lost or cannot
 // be read, nothing is known for as long as a window under it may be open, and the instant is zero.
 func (v *viewer) look() (low time.Time, by *protocol.Record, err error) {
-	c := protocol.Clocks{Own: v.read().own}
-	if c.Engine, err = v.engine(); err != nil {
+	c := protocol.Clocks{Own: v.Read().Own}
+	if c.Engine, err = v.Engine(); err != nil {
 		return low, nil, err
 	}
 	v.now = c.Early()
-	v.asked = v.read().Moment
-	found, bad, err := allRecords(v)
+	v.asked = v.Read().Moment
+	found, bad, err := book.AllRecords(v)
 	if err != nil {
 		return low, nil, err
 	}
-	records, now := protocol.Sorted(maps.Values(found)), v.read().At
+	records, now := protocol.Sorted(maps.Values(found)), v.Read().At
 	var silent []protocol.Record
 	for worker, why := range bad {
 		silent = append(silent, protocol.Record{Worker: worker, State: StateLost, Version: "unreadable", Unreadable: why})
-		v.watch.seen.sees(recordKey(worker), "unreadable", now, protocol.Healing(v.door.Layout.Unit))
+		v.watch.Seen.Sees(book.RecordKey(worker), "unreadable", now, protocol.Healing(v.door.Layout.Unit))
 	}
 	unreadable, shortest := len(silent), protocol.MaxWindow(v.door.Layout.Unit)
 	for _, r := range records {
-		v.watch.seen.sees(recordKey(r.Worker), r.Version, now, protocol.Healing(v.door.Layout.Unit))
+		v.watch.Seen.Sees(book.RecordKey(r.Worker), r.Version, now, protocol.Healing(v.door.Layout.Unit))
 		if r.State != StateLost {
-			v.watch.seen.forget(lostKey(r.Worker))
+			v.watch.Seen.Forget(book.LostKey(r.Worker))
 		}
 		if r.State == StateHeld {
 			shortest = min(shortest, r.Window)
@@ -256,18 +257,18 @@ func (v *viewer) look() (low time.Time, by *protocol.Record, err error) {
 			silent = append(silent, r)
 		}
 	}
-	v.watch.seen.sees(readKey, "", v.asked.At, shortest)
-	if err = v.watch.share(v, slices.Clone(silent), v.asked); err != nil {
+	v.watch.Seen.Sees(readKey, "", v.asked.At, shortest)
+	if err = v.watch.Share(v, slices.Clone(silent), v.asked); err != nil {
 		return low, nil, err
 	}
 	for _, r := range silent[:unreadable] {
-		if v.watch.idle(r, v.asked) < protocol.Healing(v.door.Layout.Unit) {
+		if v.watch.Idle(r, v.asked) < protocol.Healing(v.door.Layout.Unit) {
 			return low, &r, nil
 		}
 	}
 	for i, r := range records { // all of them, so that the waits for them go on at the same time
 		if r.State == StateLost {
-			next, left, err := outwait(v, r, v.door.Layout, v.watch.seen, v.asked, c)
+			next, left, err := book.Outwait(v, r, v.door.Layout, v.watch.Seen, v.asked, c)
 			if records[i] = next; err != nil {
 				return low, &next, err
 			}
@@ -285,7 +286,7 @@ func (v *viewer) look() (low time.Time, by *protocol.Record, err error) {
 
 // dead reports whether r had not been renewed for its window when it was asked for.
 func (v *viewer) dead(r protocol.Record, c protocol.Clocks) bool {
-	return !r.Live(v.watch.silent(r, v.asked, c))
+	return !r.Live(v.watch.Silent(r, v.asked, c))
 }
 
 // why says why r keeps the watermark back.
@@ -305,7 +306,7 @@ func (v *viewer) why(r protocol.Record) string {
 	case r.Copy:
 		return "it has a LocalCopy, and may go on without the store, or with another clock sequence; " +
 			"if its directory is gone for good, retire the worker ID"
-	case v.watch.idle(r, v.asked) > r.Window/2:
+	case v.watch.Idle(r, v.asked) > r.Window/2:
 		return "it does not renew, and counts until it is known to be dead and its bound has passed"
 	case saved.Sub(r.Least) > time.Second+2*r.Layout.Unit:
 		return "it has had an open Hold since " + times.Text(r.Least)

@@ -3,6 +3,7 @@ package lease
 import (
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
@@ -39,16 +40,16 @@ func (l *Lease) next() (at time.Time, ok bool) {
 }
 
 // floor returns what may still be stamped. The generator closes the ticks before it.
-func (l *Lease) floor() (f floor) {
-	if f.granted = l.grant.Load() != nil; f.granted {
+func (l *Lease) floor() (f book.Floor) {
+	if f.Granted = l.grant.Load() != nil; f.Granted {
 		next, ok := l.next()
-		f.next, f.fixed = next, !ok
+		f.Next, f.Fixed = next, !ok
 	}
 	l.holds.mu.Lock()
 	defer l.holds.mu.Unlock()
 	for from := range l.holds.open {
-		if f.open.IsZero() || from.Before(f.open) {
-			f.open = *from
+		if f.Open.IsZero() || from.Before(f.Open) {
+			f.Open = *from
 		}
 	}
 	return f

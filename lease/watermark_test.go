@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
@@ -140,7 +141,7 @@ func TestMarkTellsAnEarlierHolderFromThePresent(t *testing.T) {
 		r := protocol.Record{State: StateHeld, Window: span, Least: now, Prior: protocol.Prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
 		low, by := protocol.Lowest([]protocol.Record{r}, now, now, func(protocol.Record) bool { return false })
 		require.Equal(t, r.Prior.Least, low)
-		v := viewer{watch: &watch{seen: newSightings()}, asked: thisMoment(), now: now}
+		v := viewer{watch: &book.Watch{Seen: book.NewSightings()}, asked: book.ThisMoment(), now: now}
 		assert.Contains(t, v.why(*by), "an earlier one")
 		v.now = r.Prior.To
 		assert.NotContains(t, v.why(*by), "an earlier one")
@@ -153,12 +154,12 @@ func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
 		m, saves := newMemory(), 0
 		mustAcquire(t, m, plain, clockAt(0))
 		read := func() protocol.Watermark {
-			is, err := getWatermark(m.line())
+			is, err := book.GetWatermark(m.line())
 			require.NoError(t, err)
 			return is
 		}
 		proposing := asks(func(ctx context.Context, q *query) error {
-			if q.do != "put" || q.key != watermarkKey {
+			if q.do != "put" || q.key != book.WatermarkKey {
 				return m.asks(ctx, q)
 			}
 			was := read()
@@ -190,25 +191,25 @@ func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
 		time.Sleep(2 * span)
 		less, quicker := time.Now().Add(-span).UTC(), true
 		reader := NewWatermarkReader(asks(func(ctx context.Context, q *query) error {
-			if q.do == "put" && q.key == watermarkKey && quicker {
+			if q.do == "put" && q.key == book.WatermarkKey && quicker {
 				quicker = false
-				is, err := getWatermark(m.line())
+				is, err := book.GetWatermark(m.line())
 				require.NoError(t, err)
 				is.Proposed = less
-				_, err = putWatermark(m.line(), is)
+				_, err = book.PutWatermark(m.line(), is)
 				require.NoError(t, err)
 			}
 			return m.asks(ctx, q)
 		}))
 		_, err := reader.Read(t.Context())
 		require.NoError(t, err)
-		is, err := getWatermark(m.line())
+		is, err := book.GetWatermark(m.line())
 		require.NoError(t, err)
 		assert.Equal(t, less, is.Published)
 	})
 }
 
-// A store loses the record at each save. Release puts it back, and gives up after maxConflicts.
+// A store loses the record at each save. Release puts it back, and gives up after book.MaxConflicts.
 func TestRecordThatIsLostAtEachSaveIsNotPutBackWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -222,7 +223,7 @@ func TestRecordThatIsLostAtEachSaveIsNotPutBackWithoutEnd(t *testing.T) {
 			return next(ctx, q)
 		})
 		require.Error(t, h.Release(t.Context()))
-		require.LessOrEqual(t, requests, 10*maxConflicts)
+		require.LessOrEqual(t, requests, 10*book.MaxConflicts)
 	})
 }
 
@@ -255,8 +256,8 @@ func TestClockThatWasAheadStopsNobodyWhenTheWatermarkIsLost(t *testing.T) {
 			require.NoError(t, wrong.Release(t.Context()))
 			m.mark(t)
 			time.Sleep(time.Hour)
-			if m.stores(watermarkKey, value); value == "" {
-				m.set(func() { delete(m.entries, watermarkKey) })
+			if m.stores(book.WatermarkKey, value); value == "" {
+				m.set(func() { delete(m.entries, book.WatermarkKey) })
 			}
 			_ = m.starts(t, "b", span)
 			time.Sleep(protocol.Skew)
@@ -312,11 +313,11 @@ func TestLiveHoldersPutAWatermarkBackThatIsLostAlone(t *testing.T) {
 						mark, err := m.Read(t.Context())
 						require.NoError(t, err)
 						time.Sleep(70 * time.Second)
-						if m.stores(watermarkKey, value); value == "" {
-							m.set(func() { delete(m.entries, watermarkKey) })
+						if m.stores(book.WatermarkKey, value); value == "" {
+							m.set(func() { delete(m.entries, book.WatermarkKey) })
 						}
 						time.Sleep(2 * time.Minute)
-						is, err := getWatermark(m.line())
+						is, err := book.GetWatermark(m.line())
 						require.NoError(t, err)
 						require.False(t, is.Lost())
 						begun := time.Now()
@@ -348,11 +349,11 @@ func TestLiveHolderPutsTheWatermarkBackBesideOneThatCrashed(t *testing.T) {
 						time.Sleep(70 * time.Second)
 						dead.cancel()
 						time.Sleep(ago)
-						if m.stores(watermarkKey, value); value == "" {
-							m.set(func() { delete(m.entries, watermarkKey) })
+						if m.stores(book.WatermarkKey, value); value == "" {
+							m.set(func() { delete(m.entries, book.WatermarkKey) })
 						}
 						time.Sleep(2 * time.Minute)
-						is, err := getWatermark(m.line())
+						is, err := book.GetWatermark(m.line())
 						require.NoError(t, err)
 						require.False(t, is.Lost())
 						require.False(t, h.isWiped(), "it looks no more")
@@ -387,11 +388,11 @@ func TestRenewalIsOneRequestIfNobodyReadsTheWatermark(t *testing.T) {
 }
 
 // ahead is the line of a reader whose clock is an hour ahead.
-type ahead struct{ wire }
+type ahead struct{ book.Wire }
 
-func (a ahead) read() reading {
-	r := a.wire.read()
-	r.own = r.own.Add(time.Hour)
+func (a ahead) Read() book.Reading {
+	r := a.Wire.Read()
+	r.Own = r.Own.Add(time.Hour)
 	return r
 }
 
@@ -403,13 +404,13 @@ func TestReaderThatIsAheadStopsNobodyBesideALostRecord(t *testing.T) {
 		h.next()
 		m.mark(t)
 		require.NoError(t, h.Release(t.Context()))
-		m.set(func() { delete(m.entries, recordKey(h.Worker())) })
+		m.set(func() { delete(m.entries, book.RecordKey(h.Worker())) })
 		for range 200 {
 			m.mark(t)
 			time.Sleep(time.Second)
 		}
 		w := <-m.slot
-		v := viewer{line: ahead{lineTo(t.Context(), m)}, watch: w}
+		v := viewer{Line: ahead{book.LineTo(t.Context(), m)}, watch: w}
 		require.NoError(t, v.open())
 		_, err := v.watermark()
 		require.NoError(t, err)
@@ -425,7 +426,7 @@ func TestUnreadableWatermarkThatIsNotReplacedIsAnError(t *testing.T) {
 		h := mustAcquire(t, m, fleet, clockAt(0))
 		m.mark(t)
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
-			if q.do == "get" && (q.key == watermarkKey || q.key == silenceKey) {
+			if q.do == "get" && (q.key == book.WatermarkKey || q.key == book.SilenceKey) {
 				return ErrBadRecord
 			}
 			return next(ctx, q)
@@ -445,7 +446,7 @@ func TestUnreadableSilenceIsForgotten(t *testing.T) {
 		m.mark(t)
 		dead.cancel()
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
-			if q.do == "get" && q.key == silenceKey {
+			if q.do == "get" && q.key == book.SilenceKey {
 				return ErrBadRecord
 			}
 			return next(ctx, q)
@@ -513,24 +514,20 @@ func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
 		require.Less(t, m.ago(t), 20*time.Second)
 	})
 	dir := t.TempDir()
-	require.Same(t, seenOf(File(dir)), seenOf(File(dir+"/.")))
-	require.NotSame(t, seenOf(File(dir)), seenOf(File(dir+"/x")))
+	require.Same(t, book.SeenOf(File(dir)), book.SeenOf(File(dir+"/.")))
+	require.NotSame(t, book.SeenOf(File(dir)), book.SeenOf(File(dir+"/x")))
 	m := newMemory()
-	require.Same(t, seenOf(m), NewWatermarkReader(m).slotted().seen)
-	require.Same(t, seenOf(m), newLease(m, Options{}).known.seen)
-	require.NotSame(t, seenOf(m.asks), seenOf(m.asks), "it cannot be compared")
+	require.Same(t, book.SeenOf(m), NewWatermarkReader(m).slotted().Seen)
+	require.Same(t, book.SeenOf(m), newLease(m, Options{}).known.Seen)
+	require.NotSame(t, book.SeenOf(m.asks), book.SeenOf(m.asks), "it cannot be compared")
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		seen := seenOf(m)
+		seen := book.SeenOf(m)
 		time.Sleep(protocol.Healing(ms))
-		require.Same(t, seen, seenOf(m))
+		require.Same(t, seen, book.SeenOf(m))
 		time.Sleep(protocol.Healing(ms) + 1)
-		require.NotSame(t, seen, seenOf(m), "it was not used for too long")
+		require.NotSame(t, seen, book.SeenOf(m), "it was not used for too long")
 	})
-	for range machine.MaxStores {
-		seenOf(newMemory())
-	}
-	require.Len(t, remembered.stores, machine.MaxStores)
 }
 
 // A store without a clock goes back to an older state while a holder lives, and shows a record, a lost
@@ -540,7 +537,7 @@ func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
 	defer func(old int) { machine.MaxStores = old }(machine.MaxStores)
 	machine.MaxStores = 64 // also in the simulator
 	// This process looks at m, and the holder is another one, at m.asks.
-	for _, lost := range []string{"", recordKey(0), doorKey} {
+	for _, lost := range []string{"", book.RecordKey(0), book.DoorKey} {
 		for _, away := range []time.Duration{time.Second, protocol.Healing(ms)} { // after it saw that nothing is lost any more
 			t.Run(lost+" "+away.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -556,7 +553,7 @@ func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
 						require.NoError(t, err)
 					}
 					old, begun := map[string]Entry{}, time.Now()
-					if lost == doorKey {
+					if lost == book.DoorKey {
 						err := acquire("waits")
 						require.ErrorIs(t, err, ErrWiped)
 						old = m.all()
@@ -566,8 +563,8 @@ func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
 					case "":
 						looks()
 						old = m.all()
-					case recordKey(0):
-						m.set(func() { delete(m.entries, recordKey(0)) })
+					case book.RecordKey(0):
+						m.set(func() { delete(m.entries, book.RecordKey(0)) })
 						begun = time.Now()
 						err := acquire("waits")
 						require.Error(t, err)
@@ -622,7 +619,7 @@ func TestEachOfSeveralThatDieIsNamed(t *testing.T) {
 }
 
 // slotted returns the watch of a reader that nobody uses.
-func (r *WatermarkReader) slotted() *watch {
+func (r *WatermarkReader) slotted() *book.Watch {
 	w := <-r.slot
 	r.slot <- w
 	return w
@@ -641,7 +638,7 @@ func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
 			synctest.Wait()
 			machine.BootClock = noBoot
 		}()
-		for i := range maxSilences + 20 {
+		for i := range book.MaxSilences + 20 {
 			mustAcquire(t, m, fleet, clockAt(0), named(fmt.Sprint("dead ", i))).cancel()
 			time.Sleep(ms)
 		}
@@ -654,7 +651,7 @@ func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
 		}
 		require.Less(t, time.Since(fleet.Decode(mark.ID).Time), 2*span, mark.Why)
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
-			require.False(t, q.do == "put" && q.key == silenceKey, "who is known to be dead is not saved again")
+			require.False(t, q.do == "put" && q.key == book.SilenceKey, "who is known to be dead is not saved again")
 			return next(ctx, q)
 		})
 		_, err := Watermark(t.Context(), m.asks) // a process that has not read before
@@ -667,7 +664,7 @@ func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
 func TestSecondChangeOfTheClockSequencePutsTheWatermarkBack(t *testing.T) {
 	for name, fails := range map[string]func(*query) bool{
 		"the save has no answer":       (*query).saves,
-		"the watermark cannot be read": func(q *query) bool { return q.do == "get" && q.key == watermarkKey },
+		"the watermark cannot be read": func(q *query) bool { return q.do == "get" && q.key == book.WatermarkKey },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -692,7 +689,7 @@ func TestSecondChangeOfTheClockSequencePutsTheWatermarkBack(t *testing.T) {
 				})
 				_, err = a.g.NextID()
 				require.ErrorIs(t, err, errDown)
-				m.set(func() { delete(m.entries, watermarkKey) })
+				m.set(func() { delete(m.entries, book.WatermarkKey) })
 				requireAbove(t, a, mark)
 			})
 		})
@@ -725,7 +722,7 @@ func TestChangeOfTheClockSequenceAfterAnAbsencePutsTheWatermarkBack(t *testing.T
 		require.NoError(t, err)
 		require.True(t, both.Decode(mark.ID).Time.After(last))
 		a.c.set(time.Until(last) - 500*ms)
-		m.set(func() { delete(m.entries, watermarkKey) })
+		m.set(func() { delete(m.entries, book.WatermarkKey) })
 		away.Store(false)
 		requireAbove(t, a, mark)
 	})

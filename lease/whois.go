@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
@@ -29,8 +30,8 @@ import (
 // Holding is the last one that the store knows: only its Owner can have issued id. If the worker ID
 // was retired ([Retire]), this never changes.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
-	from := lineTo(ctx, s)
-	d, err := getDoor(from)
+	from := book.LineTo(ctx, s)
+	d, err := book.GetDoor(from)
 	if err != nil {
 		return Holding{}, err
 	}
@@ -40,7 +41,7 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	if err := d.Layout.Check(id); err != nil {
 		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
 	}
-	r, err := getRecord(from, d.Layout.Decode(id).Worker)
+	r, err := book.GetRecord(from, d.Layout.Decode(id).Worker)
 	if err != nil {
 		return Holding{}, err
 	}
@@ -55,7 +56,7 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		return Holding{}, unread
 	}
 	if errors.Is(err, ErrNeverIssued) {
-		if is, bad := getDoor(from); bad != nil || is.Version != d.Version {
+		if is, bad := book.GetDoor(from); bad != nil || is.Version != d.Version {
 			return Whois(ctx, s, id) // entries were lost meanwhile
 		}
 	}
@@ -87,13 +88,13 @@ func why(d protocol.Door, err error, r protocol.Record, id snowflake.Parts) stri
 
 // wholeHistory returns the holdings of r that are not in its record, and whether they are all there.
 // If r was replaced meanwhile, so that chunks were dropped, r becomes its successor.
-func wholeHistory(s line, r *protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
+func wholeHistory(s book.Line, r *protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
 	for r.Chunks.First < r.Chunks.Next {
 		holdings, whole, err = history(s, *r)
 		if whole || err != nil {
 			return holdings, whole, err
 		}
-		is, err := getRecord(s, r.Worker)
+		is, err := book.GetRecord(s, r.Worker)
 		if err != nil || is.Version == "" || is.Chunks == r.Chunks { // lost: what was read before counts
 			return holdings, false, err
 		}
@@ -103,19 +104,19 @@ func wholeHistory(s line, r *protocol.Record) (holdings []protocol.Holding, whol
 }
 
 // history returns the holdings of r's chunks, and whether all chunks are there.
-func history(s line, r protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
-	entries, err := s.list(chunksPrefix(r.Worker))
+func history(s book.Line, r protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
+	entries, err := s.List(book.ChunksPrefix(r.Worker))
 	if err != nil {
 		return nil, false, err
 	}
 	found := 0
 	for _, e := range entries {
-		chunk, ok := workerOf(chunksPrefix(r.Worker), e.Key)
+		chunk, ok := book.WorkerOf(book.ChunksPrefix(r.Worker), e.Key)
 		if !ok || chunk < r.Chunks.First || chunk >= r.Chunks.Next {
 			continue
 		}
 		found++
-		kept, err := decodeChunk(e)
+		kept, err := book.DecodeChunk(e)
 		if err != nil {
 			return nil, false, err
 		}
@@ -130,18 +131,18 @@ func history(s line, r protocol.Record) (holdings []protocol.Holding, whole bool
 // error that joins the reasons. If starts wait because the store is new or has lost entries, the
 // error matches [ErrWiped], too.
 func Holders(ctx context.Context, s Store) ([]Holder, error) {
-	from := lineTo(ctx, s)
-	found, bad, err := allRecords(from)
+	from := book.LineTo(ctx, s)
+	found, bad, err := book.AllRecords(from)
 	if err != nil {
 		return nil, err
 	}
-	d, err := getDoor(from)
+	d, err := book.GetDoor(from)
 	if errors.Is(err, ErrBadRecord) {
 		bad[none] = err
 	} else if err != nil {
 		return nil, err
 	}
-	now, err := from.engine()
+	now, err := from.Engine()
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package lease
+package book
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
@@ -26,17 +27,17 @@ type seenStore struct {
 	opened time.Time
 }
 
-// seenOf returns what this process has seen of s.
-func seenOf(s Store) *sightings {
+// SeenOf returns what this process has seen of s.
+func SeenOf(s driver.Store) *sightings {
 	is := identity(s)
 	if is == nil || machine.MaxStores == 0 {
-		return newSightings()
+		return NewSightings()
 	}
 	remembered.Lock()
 	defer remembered.Unlock()
 	now := machine.Now()
 	remembered.stores = slices.DeleteFunc(remembered.stores, func(was seenStore) bool { return now.Sub(was.opened) > protocol.Healing(0) })
-	of := seenStore{store: is, sightings: newSightings()}
+	of := seenStore{store: is, sightings: NewSightings()}
 	if i := slices.IndexFunc(remembered.stores, func(was seenStore) bool { return was.store == is }); i >= 0 {
 		of = remembered.stores[i]
 		remembered.stores = slices.Delete(remembered.stores, i, i+1)
@@ -51,9 +52,9 @@ func seenOf(s Store) *sightings {
 
 // identity returns a value that is equal for equal stores, and for all stores of one directory. It
 // is nil if stores of this type cannot be compared.
-func identity(s Store) any {
-	if of, ok := s.(interface{ identity() (any, bool) }); ok {
-		if is, ok := of.identity(); ok {
+func identity(s driver.Store) any {
+	if of, ok := s.(interface{ Identity() (any, bool) }); ok {
+		if is, ok := of.Identity(); ok {
 			return is
 		}
 	}
@@ -67,64 +68,64 @@ func identity(s Store) any {
 // is known. All that a process does with a store shares one.
 type sightings struct {
 	mu sync.Mutex
-	of map[string]sighting
+	Of map[string]sighting
 }
 
 type sighting struct {
-	version     string
-	since, last time.Time
+	Version     string
+	Since, last time.Time
 }
 
-func newSightings() *sightings { return &sightings{of: map[string]sighting{}} }
+func NewSightings() *sightings { return &sightings{Of: map[string]sighting{}} }
 
-// clone returns a copy of s, which may be nil.
-func (s *sightings) clone() *sightings {
+// Clone returns a copy of s, which may be nil.
+func (s *sightings) Clone() *sightings {
 	if s == nil {
-		return newSightings()
+		return NewSightings()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &sightings{of: maps.Clone(s.of)}
+	return &sightings{Of: maps.Clone(s.Of)}
 }
 
-// last returns what is known of an entry.
-func (s *sightings) last(key string) sighting {
+// Last returns what is known of an entry.
+func (s *sightings) Last(key string) sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of[key]
+	return s.Of[key]
 }
 
-// sees notes that an entry has this version now. It begins anew if this process looked last longer
+// Sees notes that an entry has this version now. It begins anew if this process looked last longer
 // than gap ago, because a store that goes back to an older state shows an old version again.
-func (s *sightings) sees(key, version string, now time.Time, gap time.Duration) {
+func (s *sightings) Sees(key, version string, now time.Time, gap time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := s.of[key]
-	if is.version != version || now.Sub(is.last) > gap {
-		is = sighting{version: version, since: now}
+	is := s.Of[key]
+	if is.Version != version || now.Sub(is.last) > gap {
+		is = sighting{Version: version, Since: now}
 	}
 	is.last = times.Later(is.last, now)
-	s.of[key] = is
+	s.Of[key] = is
 }
 
-// forget notes that nothing of this key is lost now, so that a loss counts from its own beginning,
+// Forget notes that nothing of this key is lost now, so that a loss counts from its own beginning,
 // also if the store goes back and shows the name of an earlier loss again.
-func (s *sightings) forget(key string) {
+func (s *sightings) Forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.of, key)
+	delete(s.Of, key)
 }
 
-// lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
+// Lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
 // longer it has lasted by what was noted before. So processes that take turns at a wait lose
 // nothing of it. What was noted longer than gap ago does not count, as in sees.
-func (s *sightings) lasts(key, name string, known time.Duration, m protocol.Moment, gap time.Duration) (more time.Duration) {
+func (s *sightings) Lasts(key, name string, known time.Duration, m protocol.Moment, gap time.Duration) (more time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begun := m.At.Add(-known)
-	if was, ok := s.of[key]; ok && was.version == name && m.At.Sub(was.last) <= gap {
-		more = max(0, begun.Sub(was.since))
+	if was, ok := s.Of[key]; ok && was.Version == name && m.At.Sub(was.last) <= gap {
+		more = max(0, begun.Sub(was.Since))
 	}
-	s.of[key] = sighting{name, begun.Add(-more), m.At}
+	s.Of[key] = sighting{name, begun.Add(-more), m.At}
 	return more
 }

@@ -1,0 +1,80 @@
+package book
+
+import (
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
+)
+
+// Line carries one request at a time to a store, and the answer back. Behind it are the store,
+// contexts, patience and the local copy.
+type Line interface {
+	Get(key string) (driver.Entry, error)
+	List(prefix string) ([]driver.Entry, error)
+	Put(key, old string, value []byte) (driver.Entry, error)
+	Delete(key, old string) error
+
+	// Engine returns the time of the engine's clock; zero if it has none that clients can ask.
+	Engine() (time.Time, error)
+
+	// Trace returns what tells that the store was used before it lost its entries, or "". told is
+	// true if the store can have such a trace.
+	Trace() (of string, told bool, err error)
+
+	// Rest returns after d, or with an error if the time for all requests ends before.
+	Rest(d time.Duration) error
+
+	Read() Reading       // this host's clocks
+	Floor() Floor        // what the generator may still stamp
+	Away() error         // with a LocalCopy, why the store was not told of the last save; else nil
+	Restored(worker int) // notes that the record was lost, and was put back
+}
+
+// Reading is a reading of this host's clocks.
+type Reading struct {
+	Own time.Time // Options.Clock, without its monotonic part
+	protocol.Moment
+	End  time.Time // when the time for requests is over; zero if it has no end
+	Over bool      // whether it is
+}
+
+// Steady returns the reading of a clock that no one sets, and that runs on while the host is
+// suspended, if the system has one: without it the clock would seem to leap when the host wakes up.
+func (r Reading) Steady() time.Time { return r.At.Add(r.Asleep) }
+
+// Floor is what a holder may still stamp.
+type Floor struct {
+	Granted bool      // a window was granted; then next and fixed are set
+	Next    time.Time // the first instant that the generator may still stamp
+	Fixed   bool      // next does not rise
+	Open    time.Time // the first instant that an open Hold may have stamped; zero if none is open
+}
+
+// Least returns what a save says of the window w: the first instant that this holder may stamp, or
+// that a Hold may have stamped. If noFloor is set, it does not rise. granted says that w is the
+// window that was granted: until then, the generator stamps the window before.
+func (f Floor) Least(w protocol.Window, granted bool) (at time.Time, noFloor bool) {
+	at = w.Begin()
+	if f.Granted {
+		next := f.Next
+		if noFloor = f.Fixed; !granted || noFloor {
+			next = times.Earlier(at, next)
+		}
+		at = next
+	}
+	if !f.Open.IsZero() {
+		at = times.Earlier(at, f.Open)
+	}
+	return at.UTC(), noFloor
+}
+
+// BeforeEnd shortens a wait that begins now and ends after the time for requests, so that there is
+// time to save how long it was.
+func (now Reading) BeforeEnd(wait time.Duration) time.Duration {
+	if left := now.End.Sub(now.At); left > protocol.Progress/8 {
+		return min(wait, left-left/8)
+	}
+	return wait
+}
