@@ -72,8 +72,9 @@ also read the whole table each night.
 
 With --metrics-file the counts are metrics, too: alert on
 snowflake_audit_strangers > 0, and if snowflake_audit_completed_timestamp_seconds is
-over a day old or, with --follow, over ten minutes. With --follow they are written
-after each span of rows, and count from its start.`,
+over a day old or, with --follow, over ten minutes. They are written when an audit
+is completed, without lines that are not an ID; with --follow after each span of
+rows, and then they count from its start.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
@@ -144,7 +145,7 @@ func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error
 	if err != nil {
 		return errors.Join(ended, err)
 	}
-	if ended == nil {
+	if ended == nil && r.Unread == 0 {
 		ended = f.writeMetrics(r.Leases)
 	}
 	answer := r.Print(p.Streams, f.listed, f.query == "")

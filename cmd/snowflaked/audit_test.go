@@ -262,6 +262,19 @@ func TestAuditFindsIDsOfAnotherLayout(t *testing.T) {
 	requireFails(t, "IDs that are not of the layout of the leases: 1", "--store", "file:"+dir, file)
 }
 
+// Whoever alerts by the metrics learns that lines were not audited: the timestamp stands still.
+func TestAuditOfUnreadableLinesIsNotCompleted(t *testing.T) {
+	store, dir := made(t, "file:"+t.TempDir()), t.TempDir()
+	for text, completed := range map[string]bool{"5\n6\n": true, "5\nx\n6\n": false} {
+		file, metrics := filepath.Join(dir, "ids"), filepath.Join(dir, fmt.Sprint(completed, ".prom"))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		var out, errs bytes.Buffer
+		called(t.Context(), []string{"audit", "--store", store, "--metrics-file", metrics, file}, func(string) string { return "" }, &out, &errs)
+		_, err := os.Stat(metrics)
+		assert.Equal(t, completed, err == nil, "%s%s", &out, &errs)
+	}
+}
+
 func TestAuditRefuses(t *testing.T) {
 	store := made(t, "file:"+t.TempDir())
 	file := filepath.Join(t.TempDir(), "ids")

@@ -38,6 +38,8 @@ type Report struct {
 
 	Leases *LeaseReport `json:"leases,omitempty"` // if they were compared with the IDs
 	UpTo   snowflake.ID `json:"upTo,omitzero"`    // the last ID that was read, of a table in the order of its IDs
+
+	Unread int `json:"-"` // lines that are not an ID, which are among Wrong
 }
 
 // Fault is a kind of fault, and the first lines that have it.
@@ -305,6 +307,7 @@ func newReport(l snowflake.Layout, ids int) *Report {
 // Finish returns the report. It returns an error if the leases cannot be read.
 func (a *Audit) Finish() (*Report, error) {
 	r := newReport(a.layout, a.ids.n)
+	r.Unread = a.unreadable.Count
 	rounded := a.findRounded(r)
 	if a.leases != nil {
 		for id := range a.ids.all() {
