@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -112,10 +111,9 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 		"SELECT id FROM orders -- all;", "--batch", "7", "--json"}
 	ask := func(status int, args ...string) (r audit.Report) {
 		t.Helper()
-		var out, errs bytes.Buffer
-		require.Equal(t, status, called(t.Context(), append(query[:len(query):len(query)], args...),
-			func(string) string { return "" }, &out, &errs), &errs)
-		require.NoError(t, json.Unmarshal(out.Bytes(), &r), &out)
+		out, errs, is := runCLI(append(query[:len(query):len(query)], args...)...)
+		require.Equal(t, status, is, errs)
+		require.NoError(t, json.Unmarshal([]byte(out), &r), out)
 		return r
 	}
 	r := ask(command.OK)
@@ -149,7 +147,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	require.NoError(t, err)
 	_, err = db.Exec("INSERT INTO texts VALUES ('90'), ('117919502066282496'), ('117919502066282497')")
 	require.NoError(t, err)
-	requireFails(t, "; continue with --from 0\n", "--store", store, "--database", database, "--query", "SELECT id FROM texts")
+	requireFails(t, command.Failure, "; continue with --from 0\n", "--store", store, "--database", database, "--query", "SELECT id FROM texts")
 
 	// Two programs without a lease. The audit finds what they issue at once.
 	for _, rogue := range []int{worker, 900} {
@@ -199,12 +197,11 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	}
 	file := filepath.Join(t.TempDir(), "ids")
 	require.NoError(t, os.WriteFile(file, []byte("id\n"+text.String()), 0o600))
-	var out, errs bytes.Buffer
-	require.Equal(t, command.Failure, called(t.Context(), []string{"audit", "--store", store, file},
-		func(string) string { return "" }, &out, &errs))
-	assert.Contains(t, out.String(), fmt.Sprintf("%d of %d IDs were issued by a holder of their worker ID", honest, honest+6))
-	assert.Contains(t, out.String(), "WRONG: IDs that no process with a lease can have issued: 6\n")
-	assert.Contains(t, out.String(), "    before them two (")
+	out, _, status := runCLI("audit", "--store", store, file)
+	require.Equal(t, command.Failure, status)
+	assert.Contains(t, out, fmt.Sprintf("%d of %d IDs were issued by a holder of their worker ID", honest, honest+6))
+	assert.Contains(t, out, "WRONG: IDs that no process with a lease can have issued: 6\n")
+	assert.Contains(t, out, "    before them two (")
 
 	// After a loss of all entries, the audit counts IDs as forgotten, and none as a stranger's.
 	wipe()
@@ -228,12 +225,12 @@ func insert(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
 	}
 }
 
-// requireFails audits, and requires an error that says something.
-func requireFails(t *testing.T, says string, args ...string) {
+// requireFails audits, and requires an exit status, and an error that says something.
+func requireFails(t *testing.T, want int, says string, args ...string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	require.Equal(t, command.Failure, called(t.Context(), append([]string{"audit"}, args...), func(string) string { return "" }, &out, &errs))
-	require.Contains(t, out.String()+errs.String(), says)
+	out, errs, status := runCLI(append([]string{"audit"}, args...)...)
+	require.Equal(t, want, status, args)
+	require.Contains(t, out+errs, says)
 }
 
 // In SQLite, texts in a column without a type are greater than all numbers: the first rows would be
@@ -248,7 +245,7 @@ func TestAuditOfTextsEnds(t *testing.T) {
 	_, err = db.Exec("INSERT INTO texts VALUES ('5'), ('6')")
 	require.NoError(t, err)
 	for _, batch := range []string{"1", "2"} {
-		requireFails(t, "no numbers; continue with --from", "--store", made(t, "file:"+t.TempDir()),
+		requireFails(t, command.Failure, "no numbers; continue with --from", "--store", made(t, "file:"+t.TempDir()),
 			"--database", database, "--query", "SELECT id FROM texts", "--batch", batch)
 	}
 }
@@ -259,7 +256,7 @@ func TestAuditFindsIDsOfAnotherLayout(t *testing.T) {
 	require.NoError(t, lease.Init(t.Context(), lease.File(dir), snowflake.JSSafeLayout()))
 	file := filepath.Join(dir, "ids")
 	require.NoError(t, os.WriteFile(file, []byte("117919502066282496\n"), 0o600))
-	requireFails(t, "IDs that are not of the layout of the leases: 1", "--store", "file:"+dir, file)
+	requireFails(t, command.Failure, "IDs that are not of the layout of the leases: 1", "--store", "file:"+dir, file)
 }
 
 // Whoever alerts by the metrics learns that lines were not audited: the timestamp stands still.
@@ -268,10 +265,9 @@ func TestAuditOfUnreadableLinesIsNotCompleted(t *testing.T) {
 	for text, completed := range map[string]bool{"5\n6\n": true, "5\nx\n6\n": false} {
 		file, metrics := filepath.Join(dir, "ids"), filepath.Join(dir, fmt.Sprint(completed, ".prom"))
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		var out, errs bytes.Buffer
-		called(t.Context(), []string{"audit", "--store", store, "--metrics-file", metrics, file}, func(string) string { return "" }, &out, &errs)
+		out, errs, _ := runCLI("audit", "--store", store, "--metrics-file", metrics, file)
 		_, err := os.Stat(metrics)
-		assert.Equal(t, completed, err == nil, "%s%s", &out, &errs)
+		assert.Equal(t, completed, err == nil, "%s%s", out, errs)
 	}
 }
 
@@ -293,17 +289,10 @@ func TestAuditRefuses(t *testing.T) {
 		"--query x --database sqlite:x --follow f --every 0": "--every",
 		"--query x --database sqlite:x --follow f-g":         "--follow:",
 	} {
-		var out, errs bytes.Buffer
-		assert.Equal(t, command.Usage, called(t.Context(),
-			append([]string{"audit", "--store", store}, strings.Fields(args)...), func(string) string { return "" }, &out, &errs), args)
-		assert.Contains(t, errs.String(), says)
+		requireFails(t, command.Usage, says, strings.Fields("--store "+store+" "+args)...)
 	}
 	for args, says := range map[string]string{file: "there is nothing to audit", file + "x": "no such file",
 		"--query x --database sqlite:" + file: "continue with --from"} {
-		var out, errs bytes.Buffer
-		assert.Equal(t, command.Failure,
-			called(t.Context(), append([]string{"audit", "--store", store}, strings.Fields(args)...),
-				func(string) string { return "" }, &out, &errs), args)
-		assert.Contains(t, out.String()+errs.String(), says)
+		requireFails(t, command.Failure, says, strings.Fields("--store "+store+" "+args)...)
 	}
 }

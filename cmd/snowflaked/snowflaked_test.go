@@ -510,10 +510,9 @@ func TestWorkerIDWhoseLocalCopyIsGoneIsRetired(t *testing.T) {
 	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "a", Window: 2 * time.Second, Reuse: lease.ReuseKeep, LocalCopy: copied})
 	require.NoError(t, err)
 	defer l.Release(context.Background())
-	retire := func(worker int) (out string, status int) {
-		var all bytes.Buffer
-		status = called(t.Context(), []string{"workers", "--store", "file:" + dir, "--retire", strconv.Itoa(worker)}, func(string) string { return "" }, &all, &all)
-		return all.String(), status
+	retire := func(worker int) (said string, status int) {
+		out, errs, status := runCLI("workers", "--store", "file:"+dir, "--retire", strconv.Itoa(worker))
+		return out + errs, status
 	}
 	worker := l.Worker()
 	for other, why := range map[int]string{worker: `it was renewed.* held by a @`, worker ^ 1: "nobody has it", -7: "nobody has it"} {

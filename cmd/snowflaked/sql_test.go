@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"path/filepath"
 	"testing"
@@ -18,11 +17,10 @@ func TestGenerateRefusesAWorkerIDThatWasLeased(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"sqlite:" + filepath.Join(t.TempDir(), "leases.db"), "file:" + t.TempDir()} {
 		generate := func(want int, args ...string) (script, log string) {
-			var out, errs bytes.Buffer
-			assert.Equal(t, want, called(t.Context(), append([]string{"sql", "--generate", "--store", url}, args...),
-				func(string) string { return "" }, &out, &errs), &errs)
-			require.Equal(t, want == command.OK, out.Len() > 0)
-			return out.String(), errs.String()
+			script, log, status := runCLI(append([]string{"sql", "--generate", "--store", url}, args...)...)
+			assert.Equal(t, want, status, log)
+			require.Equal(t, want == command.OK, script != "")
+			return script, log
 		}
 		_, log := generate(command.OK, "--worker", "1023")
 		require.Contains(t, log, "is it the right store?")
