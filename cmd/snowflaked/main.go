@@ -78,7 +78,10 @@ type program struct {
 	getenv func(string) string
 }
 
-func init() { cobra.EnableCommandSorting = false }
+func init() {
+	cobra.EnableCommandSorting = false
+	cobra.MousetrapHelpText = "" // on Windows, a double click starts the server
+}
 
 func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
