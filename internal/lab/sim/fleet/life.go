@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -18,6 +19,7 @@ import (
 // life is what the caller knows of its lease.
 type life struct {
 	grant        snowflake.Grant
+	begin        time.Time // of the first grant: the generator never goes back before it
 	replacements uint64
 }
 
@@ -38,7 +40,7 @@ func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
 	w := p.w
 	o := &lease.Options{
 		Layout: w.Layout, Owner: p.owner, Window: p.Window, Count: w.Last + 1, Reuse: w.Reuse, History: w.History,
-		LocalCopy: p.copyDir(), MaxLeap: w.MaxLeap, Clock: p.newClock(false), Logger: quiet,
+		LocalCopy: p.copyDir(), MaxLeap: w.MaxLeap, Clock: seam.NewClock(p.machine).(snowflake.Clock), Logger: quiet,
 		FloorEvery: w.floorEvery(p.Window),
 	}
 	if w.Guarded {
@@ -102,7 +104,7 @@ func (p *process) checkGrant() {
 	switch {
 	case n == p.replacements && g.Worker != was.Worker:
 		w.fail("statistics", "%v has worker %d in place of %d, and counts no replacement", p, g.Worker, was.Worker)
-	case n > p.replacements && !p.System && p.changes == p.machine.changes() && p.machine.Wall().Before(g.From):
+	case n > p.replacements && p.changes == p.machine.changes() && p.machine.Wall().Add(maxSlew).Before(g.From):
 		w.fail("window", "%v: worker %d was granted before %v", p, g.Worker, g.From)
 	}
 	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) &&
@@ -228,15 +230,12 @@ func (n *node) isAlive() bool {
 	return time.Since(n.issuedAt) <= 2*n.w.Window+2*time.Second+20*n.w.Layout.Unit+4*n.Gap
 }
 
-// isExcused reports whether the layout's time has run out, or the node's clock has not caught up
+// isExcused reports whether the node's clock has not caught up
 // with what it stamped or is not to be trusted, or all worker IDs that it may have are taken,
 // used up or ahead of its clock.
 func (n *node) isExcused() bool {
 	w := n.w
 	now := n.machine.Wall()
-	if w.Layout.Expires().Before(now.Add(2 * w.Window)) {
-		return true
-	}
 	n.mu.Lock()
 	last := w.Layout.Decode(n.lastID).Time
 	n.mu.Unlock()
@@ -256,7 +255,7 @@ func (n *node) isExcused() bool {
 		g := p.lease.Grant()
 		restoredTooLate := errors.Is(p.lease.Stats().LastError, lease.ErrLost)
 		if is := w.store.worker(g.Worker); is.saver == p && is.record.State == lease.StateHeld && !restoredTooLate {
-			return n.isBehind(is.record, g, last, now)
+			return n.isBehind(is.record, g, later(last, p.life.begin), now)
 		}
 	}
 	owns, unused := false, w.Last+1

@@ -24,7 +24,6 @@ type call struct {
 	before, after snowflake.Stats
 	ids           []snowflake.ID
 	err           error
-	readings
 }
 
 func (c *call) String() string {
@@ -90,7 +89,6 @@ func (p *process) load() error {
 // call makes a call, and checks the result against what is promised.
 func (p *process) call(c *call) error {
 	c.before, c.mono, c.begin = p.gen.Stats(), p.machine.Mono(), time.Since(p.w.begun)
-	p.takeReadings()
 	p.inCall.Store(true)
 	gated := p.gated()
 	t := p.begins(c.n)
@@ -98,7 +96,6 @@ func (p *process) call(c *call) error {
 	c.make(p.gen)
 	c.whole = time.Since(begun)
 	p.inCall.Store(false)
-	c.readings = p.takeReadings()
 	c.took = max(0, c.whole-(p.gated()-gated)) // or less, if several goroutines were stopped
 	if p.isDead() {
 		return c.err // what a dead process has, nobody gets

@@ -166,16 +166,13 @@ func (n *node) clone() {
 		return
 	}
 	l, g := p.has()
-	if l == nil || g == nil || p.releasing.Load() || p.gatedInGenerator.Load() > 0 || l.Err() != nil {
+	if l == nil || g == nil || p.releasing.Load() || l.Err() != nil {
 		return
 	}
 	c := &node{Node: n.Node, w: n.w, owner: n.owner, machine: n.machine.clone(), wake: make(chan struct{}, 1)}
 	q := newProcess(c, 0)
 	q.isClone = true
-	clock := q.newClock(false)
-	if n.System {
-		clock = seam.CloneClock(l.Clock(), c.machine).(snowflake.Clock)
-	}
+	clock := seam.CloneClock(l.Clock(), c.machine)
 	if n.w.Guarded {
 		c.machine.generation.Store(uint64(len(n.w.snapshotNodes())))
 	}
@@ -189,7 +186,7 @@ func (n *node) clone() {
 	q.lease, q.worker = leaseClone.(*lease.Lease), l.Worker()
 	q.grant, q.replacements = q.lease.Grant(), q.lease.Stats().Replacements
 	n.w.store.sharesAll(p, q)
-	q.gen = seam.CloneGenerator(g, q.lease, q.newClock(true)).(*snowflake.Generator)
+	q.gen = seam.CloneGenerator(g, q.lease, clock).(*snowflake.Generator)
 	p.mu.Lock()
 	q.changes, q.lastID = -1, p.lastID
 	p.mu.Unlock()
@@ -228,18 +225,16 @@ type process struct {
 	// armed is where the process crashes: a point of a store call, or a step of a save to a file.
 	armed atomic.Value
 
-	gatedFor         atomic.Int64
-	gatedInGenerator atomic.Int32
-	inCall           atomic.Bool
-	releasing        atomic.Bool
-	acquiring        atomic.Bool
+	gatedFor  atomic.Int64
+	inCall    atomic.Bool
+	releasing atomic.Bool
+	acquiring atomic.Bool
 
-	mu       sync.Mutex
-	once     sync.Once // it dies
-	bound    bound     // the highest that it wanted to save
-	readings           // of a clock that is not built in
-	lease    *lease.Lease
-	gen      *snowflake.Generator
+	mu    sync.Mutex
+	once  sync.Once // it dies
+	bound bound     // the highest that it wanted to save
+	lease *lease.Lease
+	gen   *snowflake.Generator
 
 	took  map[int]bool // the worker IDs that it has had; of the store
 	heard time.Time    // when it last saved a record; of the store
@@ -259,9 +254,6 @@ type process struct {
 	top     int64 // the last tick
 	life
 }
-
-// readings are what the generator's clock told it during a call.
-type readings struct{ lo, hi time.Time }
 
 func newProcess(n *node, run int) *process {
 	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), lastID: -1,
@@ -353,35 +345,11 @@ func (p *process) gate() {
 		}
 		d += time.Duration(p.w.gates.Add(1)%10000) * 1013 // no two open at one time
 		p.gatedFor.Add(int64(d))
-		if p.inCall.Load() {
-			p.gatedInGenerator.Add(1)
-			defer p.gatedInGenerator.Add(-1)
-		}
 		time.Sleep(d)
 	}
 }
 
 func (p *process) gated() time.Duration { return time.Duration(p.gatedFor.Load()) }
-
-func (p *process) noteReading(t time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := &p.readings
-	if r.lo.IsZero() || t.Before(r.lo) {
-		r.lo = t
-	}
-	if t.After(r.hi) {
-		r.hi = t
-	}
-}
-
-// takeReadings returns the readings since it was called last.
-func (p *process) takeReadings() (r readings) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, p.readings = p.readings, readings{}
-	return r
-}
 
 // sleep returns false if the process has died meanwhile.
 func (p *process) sleep(d time.Duration) bool {
@@ -395,13 +363,6 @@ func (p *process) sleep(d time.Duration) bool {
 	}
 	p.gate()
 	return !p.isDead()
-}
-
-func (p *process) newClock(generator bool) snowflake.Clock {
-	if p.System {
-		return seam.NewClock(p.machine).(snowflake.Clock)
-	}
-	return &clock{p: p, generator: generator}
 }
 
 // run is the program: it makes a generator, and calls it until it gives up.
@@ -454,20 +415,15 @@ func (n *node) note(err error) {
 func (p *process) begin() bool {
 	o := &snowflake.Options{
 		Layout:     p.w.Layout,
-		Datacenter: p.Datacenter,
-		Clock:      p.newClock(true),
 		OnBackward: snowflake.WaitPolicy(10 * ms),
 	}
 	if p.Bumps {
 		o.OnBackward = snowflake.ClockSeqPolicy()
 	}
-	if p.System {
-		o.Clock = nil // the lease's
-	}
 	var g *snowflake.Generator
 	l, err := p.acquire(p.w.patience())
 	if err == nil {
-		p.worker, p.grant = l.Worker(), l.Grant()
+		p.worker, p.grant, p.life.begin = l.Worker(), l.Grant(), l.Grant().From
 		p.w.count("leases", 1)
 		p.gets(l, nil)
 		p.killLease()
@@ -496,9 +452,6 @@ func (p *process) begin() bool {
 func (p *process) release() {
 	p.gate()
 	p.releasing.Store(true)
-	for p.gatedInGenerator.Load() > 0 { // it has the generator's lock
-		time.Sleep(us)
-	}
 	if l, _ := p.has(); l != nil && !p.isDead() {
 		ctx, cancel := context.WithTimeout(p.ctx, p.w.Window)
 		defer cancel()

@@ -43,18 +43,16 @@ type Scenario struct {
 
 // Node is one host, which runs one process after the other.
 type Node struct {
-	Begin      time.Duration // when its first process starts
-	Offset     time.Duration // of its clock
-	Drift      int64         // parts per million
-	System     bool          // its clock is SystemClock, and not one that is as exact as the machine's
-	Window     time.Duration // Options.Window
-	Bumps      bool          // its policy is ClockSeqPolicy, and not WaitPolicy
-	Datacenter int
-	Gap        time.Duration // between calls, on average
-	Stops      bool          // OnLoss is Stop: the program makes another lease when one has ended
-	Stays      bool          // the wall clock stays as it is when the faults end
-	Spared     bool          // nothing happens to it, except that the store loses entries
-	Absent     bool          // left out, to make a failing run shorter
+	Begin  time.Duration // when its first process starts
+	Offset time.Duration // of its clock
+	Drift  int64         // parts per million
+	Window time.Duration // Options.Window
+	Bumps  bool          // its policy is ClockSeqPolicy, and not WaitPolicy
+	Gap    time.Duration // between calls, on average
+	Stops  bool          // OnLoss is Stop: the program makes another lease when one has ended
+	Stays  bool          // the wall clock stays as it is when the faults end
+	Spared bool          // nothing happens to it, except that the store loses entries
+	Absent bool          // left out, to make a failing run shorter
 }
 
 // Event is a fault, or load.
@@ -159,7 +157,7 @@ func New(seed uint64, nodes int) *Scenario {
 			nodes = 20 + r.IntN(40)
 		}
 	}
-	s.Layout = randomLayout(r, nodes, s.Start)
+	s.Layout = randomLayout(r, nodes)
 	s.Window = max(3*s.Layout.Unit, oneOf(r, 300*ms, time.Second, 3*time.Second))
 	s.History = oneOf(r, 0, 0, s.Window, 5*s.Window)
 	s.Faults = time.Duration(4+r.IntN(10)) * s.Window
@@ -296,32 +294,13 @@ func (s *Scenario) floorEvery(window time.Duration) time.Duration {
 
 func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-func randomLayout(r *rand.Rand, nodes int, start time.Time) snowflake.Layout {
-	var bits uint8 = 1 // that the worker IDs need
-	for 1<<bits < nodes {
-		bits++
-	}
-	l := snowflake.Layout{
-		Epoch:          snowflake.EpochAt(start.Add(-randomTime(r, 1000*time.Hour))),
-		Unit:           oneOf(r, 300*us, ms, ms, 7*ms/2, 10*ms, time.Second),
-		TimeBits:       40,
-		ClockSeqBits:   oneOf[uint8](r, 0, 0, 1, 1, 2, 3),
-		DatacenterBits: uint8(r.IntN(3)),
-		WorkerBits:     bits + uint8(r.IntN(4)),
-		SequenceBits:   uint8(r.IntN(7)),
-		WorkerLast:     r.IntN(4) == 0,
-	}
-	switch r.IntN(14) {
-	case 0: // its time runs out during the run
-		ticks := int64(1000+r.IntN(10000)) * int64(ms) / int64(l.Unit)
-		l.TimeBits = uint8(12 + r.IntN(20))
-		l.Epoch = snowflake.EpochAt(start.Add(-(l.Unit * time.Duration(int64(1)<<l.TimeBits-ticks))))
-	case 1, 2, 3, 4:
-		l = oneOf(r, snowflake.DefaultLayout(), layouts.Twitter(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(),
-			layouts.Redis(), layouts.Sonyflake(), layouts.Discord(), layouts.Instagram())
-		if l.WorkerBits < bits {
-			l = snowflake.DefaultLayout()
-		}
+// randomLayout returns a layout with worker IDs for all nodes. TestModel has all others.
+func randomLayout(r *rand.Rand, nodes int) snowflake.Layout {
+	l := oneOf(r, snowflake.DefaultLayout(), layouts.Redis(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(), layouts.Sonyflake(),
+		snowflake.Layout{Epoch: snowflake.DefaultLayout().Epoch, Unit: ms, TimeBits: 41, ClockSeqBits: 1, WorkerBits: 6, SequenceBits: 2},
+		snowflake.Layout{Epoch: snowflake.DefaultLayout().Epoch, Unit: 10 * ms, TimeBits: 38, ClockSeqBits: 2, WorkerBits: 7, SequenceBits: 4, WorkerLast: true})
+	if 1<<l.WorkerBits < nodes {
+		return snowflake.DefaultLayout()
 	}
 	return l
 }
@@ -332,12 +311,8 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 		Offset: randomTime(r, 100*ms) - 50*ms,
 		Drift:  r.Int64N(2*maxDrift+1) - maxDrift,
 		Window: s.Window,
-		System: r.IntN(2) == 0,
 		Bumps:  s.Layout.ClockSeqBits > 0 && r.IntN(4) > 0,
 		Gap:    min(time.Second, oneOf(r, 5*ms, 50*ms, 200*ms)*time.Duration(1+len(s.Nodes)/8)),
-	}
-	if s.Layout.DatacenterBits > 0 {
-		n.Datacenter = r.IntN(1 << s.Layout.DatacenterBits)
 	}
 	return n
 }

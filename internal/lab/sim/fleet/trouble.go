@@ -92,7 +92,7 @@ func Rolling(seed uint64) *Scenario {
 	for i := range s.Nodes { // the rest of a node may not suit the layout
 		n := &s.Nodes[i]
 		n.Window, n.Gap = s.Window, time.Second
-		n.Bumps, n.Datacenter = false, 0
+		n.Bumps = false
 		n.Stops, n.Stays, n.Spared = false, false, false
 	}
 	by := []time.Duration{time.Second, 5 * time.Second}[seed/everyRolling/2%2]
