@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -27,8 +26,7 @@ const aboutHolders = `  worker    the worker ID
   clockSeq  the holder's clock sequence
   pid       the process ID of the holder, or of the last holder
   host      the host of that process
-  owner     the name that it gave itself
-`
+  owner     the name that it gave itself`
 
 const aboutIssuer = `grantedFrom and grantedTo are the span of time that the process was granted ("from"
 and "to" in JSON): no other process could issue IDs of it with the worker ID. The
@@ -41,7 +39,7 @@ func (p *program) workersCommand() *cobra.Command {
 		Short: "List who has leased which worker ID, and until when",
 		Long: `Lists the worker IDs of a store, one a line, below their layout. The columns are
 
-` + strings.TrimRight(aboutHolders, "\n"),
+` + aboutHolders,
 		Args: noArgs,
 	}
 	retire := c.Flags().Int("retire", unretired, "first retire the worker ID `N`, because the directory of its local copy is gone for\n"+
