@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -17,12 +18,12 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	if born != s.clones.begun && s.clones.torn(errCloned) {
 		return attempt{}, errCloned
 	}
-	s.known.horizon.observe(begun.Own, begun.Steady())
+	s.known.horizon.Observe(begun.Own, begun.Steady())
 	rules := s.o.rules()
 	bound := begun.Own.Add(s.o.Window)
-	err := s.known.horizon.leap(rules, c.record.Worker, bound, s.engineNow(), begun.Steady(), s.accepted.Load())
+	err := s.known.horizon.Leap(rules, c.record.Worker, bound, s.engineNow(), begun.Steady(), s.accepted.Load())
 	if err != nil {
-		return attempt{}, err
+		return attempt{}, leaseError(err)
 	}
 	id := protocol.Record{
 		Token:  s.clones.newToken(born, begun.At),
@@ -36,7 +37,7 @@ func (s *search) attempt(c candidate) (attempt, error) {
 
 		FloorEvery: s.o.FloorEvery,
 	}
-	w := protocol.Window{Seq: c.seq, From: rules.begin(c.from, begun.Own), Before: c.from}
+	w := protocol.Window{Seq: c.seq, From: rules.Begin(c.from, begun.Own), Before: c.from}
 	if s.o.seeksNamesake() {
 		s.known.namesake.mine[c.record.Worker] = id.Token
 	}
@@ -72,7 +73,7 @@ func (s *search) save(a *attempt) (saved protocol.Record, err error) {
 func (s *search) confirm(a *attempt, saved protocol.Record) (protocol.Record, error) {
 	saved, err := s.mark(a, saved)
 	if err == nil {
-		a.window.Above, s.known.passed, err = above(s.line, s.door, a.record, time.Time{}, s.known.passed)
+		a.window.Above, s.known.passed, err = hold.Above(s.line, s.door, a.record, time.Time{}, s.known.passed)
 	}
 	return saved, err
 }

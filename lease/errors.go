@@ -14,6 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
@@ -149,6 +150,14 @@ type ClockLeapError struct {
 func (e *ClockLeapError) Error() string {
 	return fmt.Sprintf("%v: worker %d would stamp up to %s, %v ahead of %s; MaxLeap allows %v",
 		ErrClockLeap, e.Worker, times.Text(e.Bound), e.Bound.Sub(e.Expected).Round(time.Millisecond), times.Text(e.Expected), e.MaxLeap)
+}
+
+// leaseError returns err. If it is the error of a hold, it becomes one of this package.
+func leaseError(err error) error {
+	if of, ok := err.(*hold.LeapError); ok {
+		return (*ClockLeapError)(of)
+	}
+	return err
 }
 
 // Is reports whether target is [ErrClockLeap].

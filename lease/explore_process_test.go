@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -143,7 +144,7 @@ type replay struct {
 	cancel  context.CancelFunc
 	ctx     context.Context
 	lease   *Lease
-	hold    *hold
+	hold    *hold.Hold
 	watch   *book.Watch
 	deals   *deals        // of the generator, if the task is a call
 	looked  chan struct{} // closed after a first look at worker IDs to be freed
@@ -263,7 +264,7 @@ func (r *replay) sees() {
 	p.sees.drawn = r.draws
 	if l := r.lease; l != nil {
 		h := r.holds()
-		p.sees.grant, p.sees.shown, p.sees.loss, p.sees.doubt = l.grant.Load(), l.shown.Load(), l.trouble(), h != nil && h.doubt != sure
+		p.sees.grant, p.sees.shown, p.sees.loss, p.sees.doubt = l.grant.Load(), l.shown.Load(), l.trouble(), h != nil && h.Doubt != hold.Sure
 		if l.grant.Load() == nil {
 			p.sees.doubt = false
 		}
@@ -274,7 +275,7 @@ func (r *replay) sees() {
 }
 
 // holds returns the hold, also while it is not in its slot.
-func (r *replay) holds() *hold {
+func (r *replay) holds() *hold.Hold {
 	select {
 	case h := <-r.lease.slot:
 		r.lease.slot <- h
@@ -594,3 +595,13 @@ func (w *world) options(name string) Options {
 	}
 	return o
 }
+
+// reply is an answer of a store, and what the clocks read when it came.
+type reply struct {
+	entries []Entry
+	err     error
+	reading book.Reading
+	floor   time.Time // of the generator
+}
+
+var errOpen = errors.New("there is no answer yet")

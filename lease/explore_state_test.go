@@ -268,13 +268,13 @@ func (t *text) lease(l *Lease) {
 	t.localCopy(l)
 	t.print(h != nil, l.err != nil, l.loss != nil, l.wiped, l.known.last, l.known.inUse)
 	if h != nil {
-		t.record(h.own)
-		w := h.window
-		for _, at := range []time.Time{w.From, w.To, w.Before, w.Above, h.heard.renewed, h.heard.read, h.passed, h.lowered} {
+		t.record(h.Own)
+		w := h.Window
+		for _, at := range []time.Time{w.From, w.To, w.Before, w.Above, h.Heard.Renewed, h.Heard.Read, h.Passed, h.Lowered} {
 			t.time(at)
 		}
-		t.print(w.Seq, h.granted, h.doubt, h.freed, h.overdue, len(h.tried))
-		for _, r := range h.tried {
+		t.print(w.Seq, h.Granted, h.Doubt, h.Freed, h.Overdue, len(h.Tried))
+		for _, r := range h.Tried {
 			t.record(r)
 		}
 	}

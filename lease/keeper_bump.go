@@ -42,13 +42,13 @@ func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 	if err := l.trouble(); err != nil {
 		return err
 	}
-	if err := h.bump(l.line(ctx), now); err != nil {
+	if err := h.Bump(l.line(ctx), now); err != nil {
 		if errors.Is(err, ErrLost) {
 			l.ask() // the renewal finds out what is wrong
 		}
 		return err
 	}
 	l.publish(h)
-	l.lower(h.window.Begin())
+	l.lower(h.Window.Begin())
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -38,7 +39,7 @@ func (l *Lease) heal(ctx context.Context) error {
 			alone, err = isAhead(s, &l.known.Watch, is.own, most)
 		}
 		if err == nil && !alone {
-			_, err = restoreMark(s, m, is.own, most)
+			_, err = hold.RestoreWatermark(s, m, is.own, most)
 		}
 	}
 	if err != nil {

@@ -181,7 +181,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 		j.stopped = times.Later(machine.Now().Add(end.Sub(l.o.now())), l.renewed())
 		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
 			"next", "IDs are issued again as soon as the cause of the error is gone")
-	case !ended && err == nil && l.known.horizon.behind.IsZero() && !j.stopped.IsZero():
+	case !ended && err == nil && l.known.horizon.Behind.IsZero() && !j.stopped.IsZero():
 		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", passed(j.stopped))
 		j.stopped = time.Time{}
 	}
@@ -204,11 +204,11 @@ func (j *journal) checkAway(l *Lease) {
 // checkClock logs that the clock leapt or stepped back, and that it is right again.
 func (j *journal) checkClock(l *Lease, err error) {
 	h := &l.known.horizon
-	stepped := !h.behind.IsZero()
+	stepped := !h.Behind.IsZero()
 	switch leapt := errors.Is(err, ErrClockLeap); {
 	case leapt && !j.leapt:
 		j.leapt = true
-		j.warn(l, l.Worker(), "the clock leapt forward", "until", l.Grant().To, "error", err, "next", h.mends(l.o.MaxLeap))
+		j.warn(l, l.Worker(), "the clock leapt forward", "until", l.Grant().To, "error", err, "next", h.Mends(l.o.MaxLeap))
 	case !leapt && j.leapt && err == nil:
 		j.leapt = false
 		if !stepped {
@@ -219,11 +219,11 @@ func (j *journal) checkClock(l *Lease, err error) {
 	case stepped && !j.behind:
 		j.behind = true
 		j.warn(l, l.Worker(), "the clock stepped back",
-			"time", h.read.UTC(), "from", h.behind.UTC(), "by", h.behind.Sub(h.read).Round(time.Millisecond),
+			"time", h.Read.UTC(), "from", h.Behind.UTC(), "by", h.Behind.Sub(h.Read).Round(time.Millisecond),
 			"next", "until the clock has caught up, the generator's policy says what calls do")
 	case !stepped && j.behind:
 		j.behind = false
-		j.info(l, l.Worker(), "the clock is no longer behind", "time", h.read.UTC())
+		j.info(l, l.Worker(), "the clock is no longer behind", "time", h.Read.UTC())
 	}
 }
 

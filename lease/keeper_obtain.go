@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -33,7 +34,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 			s.tried = append(s.tried, a)
 		}
 		if h := <-l.slot; h != nil {
-			l.known.passed = h.passed
+			l.known.passed = h.Passed
 		}
 		l.give(nil)
 		l.known.gaveBack = l.giveBack(context.WithoutCancel(ctx), s.tried, none)
@@ -115,9 +116,9 @@ func (l *Lease) newSearch(ctx context.Context) *search {
 // hold takes over the worker ID of an attempt whose record was saved.
 func (l *Lease) hold(s book.Line, a attempt, saved protocol.Record) {
 	a.window.To = saved.BoundOf(a.window.Seq)
-	l.known.horizon.reached(saved.Bound(), a.begun.Steady())
-	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.known.passed, horizon: l.known.horizon,
-		heard: heard{renewed: a.begun.At, read: a.begun.Own, at: s.Read().Steady()}}
+	l.known.horizon.Reached(saved.Bound(), a.begun.Steady())
+	h := &hold.Hold{Rules: l.o.rules(), Own: saved, Window: a.window, Born: a.born, Passed: l.known.passed, Horizon: l.known.horizon,
+		Heard: hold.Heard{Renewed: a.begun.At, Read: a.begun.Own, At: s.Read().Steady()}}
 	l.known.inUse = true
 	l.mu.Lock()
 	l.stats.Renewed = a.begun.At

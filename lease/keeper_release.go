@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 )
 
 // Release ends the lease. The generator stops, and others may have the worker ID from the
@@ -35,21 +36,21 @@ func (l *Lease) Release(ctx context.Context) error {
 		return book.Unanswered(ctx, patient, err)
 	}
 	defer l.give(h)
-	if h == nil || h.own.State != StateHeld {
+	if h == nil || h.Own.State != StateHeld {
 		return nil
 	}
 	if l.cloned(h) { // the other copy may stamp more than this generator knows
 		return errCloned
 	}
-	if err := h.release(l.line(patient), next, stop != nil); err != nil {
+	if err := h.Release(l.line(patient), next, stop != nil); err != nil {
 		return book.Unanswered(ctx, patient, err)
 	}
-	l.log.released(l, h.own)
+	l.log.released(l, h.Own)
 	return nil
 }
 
 // calm waits until the renewing goroutine has ended, and then takes the hold.
-func (l *Lease) calm(ctx context.Context) (*hold, error) {
+func (l *Lease) calm(ctx context.Context) (*hold.Hold, error) {
 	select {
 	case <-l.ended:
 		return l.take(ctx)

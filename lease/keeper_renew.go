@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
@@ -29,20 +30,20 @@ func (l *Lease) advance(ctx context.Context) error {
 	if l.cloned(h) {
 		return errCloned
 	}
-	w := h.window
-	err = h.renew(l.renewing(ctx), l.accepted.Load())
-	l.known.horizon = h.horizon
-	if h.granted && h.window != w {
+	w := h.Window
+	err = leaseError(h.Renew(l.renewing(ctx), l.accepted.Load()))
+	l.known.horizon = h.Horizon
+	if h.Granted && h.Window != w {
 		l.publish(h)
 		l.mu.Lock()
 		look := l.bound.Look
 		l.mu.Unlock()
-		if look != nil && h.window.Above != w.Above {
+		if look != nil && h.Window.Above != w.Above {
 			look()
 		}
 	}
 	switch {
-	case errors.Is(err, errRestored): // the bound is moved by the next renewal
+	case errors.Is(err, hold.ErrRestored): // the bound is moved by the next renewal
 		return nil
 	case err == nil:
 		l.accepted.Store(false)

@@ -14,9 +14,9 @@ import (
 // errCloned.
 func (l *Lease) lose(lost error) {
 	h := <-l.slot
-	r := h.own
+	r := h.Own
 	l.known.lost[r.Worker] = r.WithBoundsOf(l.known.lost[r.Worker])
-	l.known.passed = h.passed
+	l.known.passed = h.Passed
 	var over *protocol.Overlap
 	overlaps := errors.As(lost, &over)
 	cloned := errors.Is(lost, errCloned)

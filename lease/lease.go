@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -21,7 +22,7 @@ type Lease struct {
 	store Store
 	cloning
 
-	slot     chan *hold              // room for one; whoever takes the hold out owns it
+	slot     chan *hold.Hold         // room for one; whoever takes the hold out owns it
 	shown    atomic.Pointer[shown]   // what others see of the hold; nil while there is no worker ID
 	grant    atomic.Pointer[granted] // what the generator may stamp; nil before the first grant
 	accepted atomic.Bool             // AcceptLeap was called
@@ -36,7 +37,7 @@ type Lease struct {
 // Acquire before that.
 type known struct {
 	book.Watch                         // how long entries have not changed
-	horizon    horizon                 // as the hold had it when it renewed last
+	horizon    hold.Horizon            // as the hold had it when it renewed last
 	passed     time.Time               // what the watermark had passed at the last look without a hold
 	lost       map[int]protocol.Record // by worker ID: the last known records of lost worker IDs
 	last       int                     // the worker ID that a search tried to take last, or none
@@ -62,14 +63,14 @@ type shown struct {
 	window    protocol.Window
 	passed    time.Time
 	published time.Time
-	horizon   horizon
+	horizon   hold.Horizon
 }
 
 func newLease(s Store, o Options) *Lease {
 	l := &Lease{
 		o:        o,
 		store:    s,
-		slot:     make(chan *hold, 1),
+		slot:     make(chan *hold.Hold, 1),
 		holds:    holds{open: map[*time.Time]struct{}{}},
 		standing: standing{news: make(chan struct{}), done: make(chan struct{})},
 		known:    known{Watch: book.WatchOf(s), lost: map[int]protocol.Record{}, last: none, namesake: namesake{mine: map[int]string{}}},
@@ -155,20 +156,20 @@ func (l *Lease) Stats() Stats {
 }
 
 // publish grants the window of a hold that was taken out of the slot.
-func (l *Lease) publish(h *hold) {
-	w := h.window
-	h.granted = true
-	l.grant.Store(&granted{snowflake.Grant{Worker: h.own.Worker, ClockSeq: w.Seq, From: w.Begin(), To: w.To}, h.born})
+func (l *Lease) publish(h *hold.Hold) {
+	w := h.Window
+	h.Granted = true
+	l.grant.Store(&granted{snowflake.Grant{Worker: h.Own.Worker, ClockSeq: w.Seq, From: w.Begin(), To: w.To}, h.Born})
 }
 
 // take takes the hold out of the slot, and give puts it in again.
-func (l *Lease) take(ctx context.Context) (*hold, error) { return machine.TakeOut(ctx, l.slot) }
+func (l *Lease) take(ctx context.Context) (*hold.Hold, error) { return machine.TakeOut(ctx, l.slot) }
 
-func (l *Lease) give(h *hold) {
+func (l *Lease) give(h *hold.Hold) {
 	if h == nil {
 		l.shown.Store(nil)
 	} else {
-		l.shown.Store(&shown{h.own, h.window, h.passed, h.published(), h.horizon})
+		l.shown.Store(&shown{h.Own, h.Window, h.Passed, h.Published(), h.Horizon})
 	}
 	l.slot <- h
 }
@@ -183,7 +184,7 @@ type holds struct {
 func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost) }
 
 // cloned reports whether another copy of this machine may hold the same worker ID.
-func (l *Lease) cloned(h *hold) bool { return l.generation() != h.born }
+func (l *Lease) cloned(h *hold.Hold) bool { return l.generation() != h.Born }
 
 // away returns why a LocalCopy could not tell the store, nil if it could.
 func (l *Lease) away() error { return book.WhyAway(l.store) }

@@ -444,9 +444,3 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // at returns an instant that is s seconds after noon.
 func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
-
-// rec returns a record of worker ID 0 with this bound, in a layout with clock sequences.
-func rec(token string, state State, bound int) protocol.Record {
-	return protocol.Record{Layout: seqs, Token: token, Owner: token, State: state, Saves: 5, Window: span,
-		Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), Version: "5"}
-}

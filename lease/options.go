@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -207,8 +208,8 @@ func (o *Options) withDefaults(window time.Duration) (Options, error) {
 
 func (o *Options) last() int { return o.First + o.Count - 1 }
 
-func (o *Options) rules() rules {
-	return rules{layout: o.Layout, window: o.Window, maxLeap: o.MaxLeap, history: o.History, reuse: o.Reuse}
+func (o *Options) rules() hold.Rules {
+	return hold.Rules{Layout: o.Layout, Window: o.Window, MaxLeap: o.MaxLeap, History: o.History, Reuse: o.Reuse}
 }
 
 // now reads the clock without its monotonic part, because comparisons would use it.

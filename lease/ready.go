@@ -86,7 +86,7 @@ func (l *Lease) mends(err error) string {
 	case err == errPaused:
 		return fmt.Sprintf("a call renews the lease at once, or the lease does so itself within %v", l.o.Window/3)
 	case errors.Is(err, ErrClockLeap):
-		return l.shown.Load().horizon.mends(l.o.MaxLeap)
+		return l.shown.Load().horizon.Mends(l.o.MaxLeap)
 	case errors.Is(err, ErrBadRecord), errors.Is(err, ErrLayout):
 		return retries(err)
 	case left > 0:

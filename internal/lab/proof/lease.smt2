@@ -12,7 +12,7 @@
 ; What is assumed of the code, and is not shown here:
 ;
 ;   - A holder that put its record back goes on from there only while the window since its last
-;     save lasts (restored-within-the-window; hold.mayRestore).
+;     save lasts (restored-within-the-window; hold.Hold.mayRestore).
 ;   - A newcomer that finds a record has read the entry "store" in the same instant, and one
 ;     request is stored once at most.
 ;   - If the store loses entries, nobody takes a holder for dead that has saved within its window: the
@@ -78,13 +78,13 @@
 ; counterexample. ----
 
 (define-fun put-compares-versions () Bool true)                        ; Store.Put
-(define-fun grant-is-saved-first () Bool true)                         ; hold.move, Lease.publish
+(define-fun grant-is-saved-first () Bool true)                         ; hold.Hold.move, Lease.publish
 (define-fun stamps-lie-in-the-grant () Bool true)                      ; the generator
 (define-fun tokens-are-compared () Bool true)                          ; protocol.Judge
 (define-fun holder-begins-at-the-bound () Bool true)                   ; protocol.Record.Start, protocol.Record.Take
 (define-fun take-keeps-the-other-bounds () Bool true)                  ; protocol.Record.Take
 (define-fun bound-never-goes-back () Bool true)                        ; protocol.Record.Extend
-(define-fun sequence-begins-at-its-bound () Bool true)                 ; protocol.Record.Start, hold.bump
+(define-fun sequence-begins-at-its-bound () Bool true)                 ; protocol.Record.Start, hold.Hold.Bump
 (define-fun release-stops-first () Bool true)                          ; Lease.Release
 (define-fun release-keeps-what-was-stamped () Bool true)               ; protocol.Record.Release, protocol.Record.Undo
 (define-fun release-keeps-the-bound-before () Bool true)               ; protocol.Record.Release, protocol.Record.Undo
@@ -94,8 +94,8 @@
 (define-fun newcomer-looks-again () Bool true)                         ; search.lookAgain
 (define-fun record-from-before-a-loss-has-the-floor () Bool true)      ; protocol.Door.Heal
 (define-fun live-holders-are-left-alone () Bool true)                  ; protocol.Record.Live
-(define-fun restored-within-the-window () Bool true)                   ; hold.mayRestore, protocol.Record.Restorable
-(define-fun restored-as-it-was () Bool true)                           ; hold.restore
+(define-fun restored-within-the-window () Bool true)                   ; hold.Hold.mayRestore, protocol.Record.Restorable
+(define-fun restored-as-it-was () Bool true)                           ; hold.Hold.restore
 (define-fun bound-is-a-window-ahead () Bool true)                      ; MaxWindow
 
 (define-fun worker-of ((s Save)) Worker (worker (by s)))
@@ -279,7 +279,7 @@
 (check-sat)
 (pop)
 
-; hold.renew, protocol.Record.Extend, hold.bump
+; hold.Hold.Renew, protocol.Record.Extend, hold.Hold.Bump
 (push)
 (echo "a holder sends a save that moves its bound or changes to another clock sequence")
 (assert (and sends same-over same-grants (= (kind s) move) (not (over x h)) (not (= (rec x h) none)) (= (old s) (rec x h)) (= (name s) (name (rec x h)))
@@ -289,7 +289,7 @@
 (check-sat)
 (pop)
 
-; Lease.Release, hold.release, protocol.Record.Undo
+; Lease.Release, hold.Hold.Release, protocol.Record.Undo
 (push)
 (echo "a holder stops, and sends a save that gives the worker ID back")
 (assert (and sends (= (kind s) release) (not (= (rec x h) none)) (= (old s) (rec x h)) (= (name s) (name (rec x h)))
@@ -303,7 +303,7 @@
 (check-sat)
 (pop)
 
-; hold.restore
+; hold.Hold.restore
 (push)
 (echo "a holder finds no entry, and sends a save that puts its record back")
 (assert (and sends same-over same-grants (= (kind s) restore) (not (= (rec x h) none)) (= (old s) none) (= (name s) (name (rec x h)))
@@ -371,7 +371,7 @@
 (check-sat)
 (pop)
 
-; hold.saved, Lease.publish
+; hold.Hold.saved, Lease.publish
 (push)
 (echo "a holder gets its answer, and is granted more or goes on as before")
 (assert (and same-time same-store same-losses same-line same-sent same-over same-next same-top
@@ -381,7 +381,7 @@
 (check-sat)
 (pop)
 
-; hold.look, protocol.Judge
+; hold.Hold.look, protocol.Judge
 (push)
 (echo "a holder looks at the entry, and finds its own save")
 (assert (and same-time same-store same-losses same-line same-sent same-over same-grants same-next same-top
@@ -390,7 +390,7 @@
 (check-sat)
 (pop)
 
-; hold.mayRestore
+; hold.Hold.mayRestore
 (push)
 (echo "a holder learns in time that its record was put back")
 (assert (and same-time same-store same-losses same-sent same-over same-grants same-next

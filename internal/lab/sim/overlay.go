@@ -33,7 +33,7 @@ var seamFiles embed.FS
 var probes = must(parseMutants("overlay.go", `
 name: probes
 +++ lease/lease.go
- func (l *Lease) publish(h *hold) {
+ func (l *Lease) publish(h *hold.Hold) {
 +	l.grants(h)
 `))
 

@@ -1,4 +1,4 @@
-package lease
+package hold
 
 import (
 	"errors"
@@ -6,56 +6,57 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // move saves the record after change. change must not make a bound earlier that is in use.
-// If the record was lost and is put back, move returns errRestored; change is not made.
-func (h *hold) move(s book.Line, change func(protocol.Record) protocol.Record) error {
-	own, was := h.own, h.heard
+// If the record was lost and is put back, move returns ErrRestored; change is not made.
+func (h *Hold) move(s book.Line, change func(protocol.Record) protocol.Record) error {
+	own, was := h.Own, h.Heard
 	err := h.save(s, change)
 	// Even if this save fails, an earlier one, whose answer was lost, may have been stored late.
-	h.overdue = h.overdue || was.silence(own, s.Read(), h.own.Renewed) > h.rules.window*15/16
+	h.Overdue = h.Overdue || was.silence(own, s.Read(), h.Own.Renewed) > h.Rules.Window*15/16
 	return err
 }
 
 // moveAgain is move. If the record was lost and is put back, moveAgain makes the change afterwards.
-func (h *hold) moveAgain(s book.Line, change func(protocol.Record) protocol.Record) (err error) {
+func (h *Hold) moveAgain(s book.Line, change func(protocol.Record) protocol.Record) (err error) {
 	for range book.MaxConflicts {
-		if err = h.move(s, change); !errors.Is(err, errRestored) {
+		if err = h.move(s, change); !errors.Is(err, ErrRestored) {
 			return err
 		}
 	}
 	return err
 }
 
-func (h *hold) save(s book.Line, change func(protocol.Record) protocol.Record) error {
-	if h.doubt != sure {
+func (h *Hold) save(s book.Line, change func(protocol.Record) protocol.Record) error {
+	if h.Doubt != Sure {
 		if err := h.look(s); err != nil {
 			return err
 		}
 	}
 	for try := 1; ; try++ {
 		read := s.Read()
-		saved, tried, err := book.Replace(s, h.rules.history, h.own, change(h.own))
+		saved, tried, err := book.Replace(s, h.Rules.History, h.Own, change(h.Own))
 		if err == nil {
 			h.saved(s, saved, read)
 			return nil
 		}
 		// Clip, so that a copy of h shares no room with it.
-		h.tried = append(slices.Clip(h.tried[max(0, len(h.tried)+1-maxTried):]), tried)
-		h.doubt = unsure
-		if !errors.Is(err, ErrConflict) {
-			h.freed = h.freed || tried.State != StateHeld
+		h.Tried = append(slices.Clip(h.Tried[max(0, len(h.Tried)+1-maxTried):]), tried)
+		h.Doubt = unsure
+		if !errors.Is(err, driver.ErrConflict) {
+			h.Freed = h.Freed || tried.State != protocol.StateHeld
 			return err
 		}
 		if err := h.look(s); err != nil {
 			return err
 		}
 		if try == book.MaxConflicts {
-			return book.RefusesToSave(fmt.Sprintf("the record of worker %d", h.own.Worker))
+			return book.RefusesToSave(fmt.Sprintf("the record of worker %d", h.Own.Worker))
 		}
 	}
 }
@@ -65,43 +66,43 @@ func (h *hold) save(s book.Line, change func(protocol.Record) protocol.Record) e
 const maxTried = 1000
 
 // saved notes that the record is stored. read is what the clocks read before.
-func (h *hold) saved(s book.Line, own protocol.Record, read book.Reading) {
-	h.own, h.doubt, h.tried = own, sure, nil
-	h.heard = heard{read.At, read.Own, s.Read().Steady()}
+func (h *Hold) saved(s book.Line, own protocol.Record, read book.Reading) {
+	h.Own, h.Doubt, h.Tried = own, Sure, nil
+	h.Heard = Heard{read.At, read.Own, s.Read().Steady()}
 }
 
 // look reads the stored record after a save whose result is not known, and finds out what it
 // means.
-func (h *hold) look(s book.Line) error {
-	found, err := book.GetRecord(s, h.own.Worker)
-	if errors.Is(err, ErrBadRecord) {
-		return fmt.Errorf("%w: its record cannot be read: %w", ErrLost, err)
+func (h *Hold) look(s book.Line) error {
+	found, err := book.GetRecord(s, h.Own.Worker)
+	if errors.Is(err, driver.ErrBadRecord) {
+		return fmt.Errorf("%w: its record cannot be read: %w", protocol.ErrLost, err)
 	}
 	if err != nil {
 		return err
 	}
-	kept, err := protocol.Judge(h.own, h.window, h.tried, found)
+	kept, err := protocol.Judge(h.Own, h.Window, h.Tried, found)
 	if errors.Is(err, protocol.ErrGone) {
 		return h.restore(s, found)
 	}
-	if errors.Is(err, ErrLost) {
+	if errors.Is(err, protocol.ErrLost) {
 		stray, failed := book.IsStray(s, found)
 		if stray {
 			failed = h.restore(s, found)
 		}
-		if failed != nil && !errors.Is(failed, ErrLost) {
+		if failed != nil && !errors.Is(failed, protocol.ErrLost) {
 			return failed
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if h.doubt == returning {
+	if h.Doubt == returning {
 		if err := h.mayRestore(s); err != nil {
 			return err
 		}
 	}
-	h.own, h.doubt, h.heard.at = kept, sure, s.Read().Steady()
+	h.Own, h.Doubt, h.Heard.At = kept, Sure, s.Read().Steady()
 	return nil
 }
 
@@ -109,41 +110,41 @@ func (h *hold) look(s book.Line) error {
 // free since own was saved, or since a release that had no answer. It is asked before the record is
 // put back, and again when it is known to be there: if the process or the request stood still
 // meanwhile, the record may have been another holder's, and have been lost once more.
-func (h *hold) mayRestore(s book.Line) error {
+func (h *Hold) mayRestore(s book.Line) error {
 	engine, err := s.Engine()
 	if err != nil {
 		return err
 	}
 	now := s.Read()
 	switch {
-	case h.freed || !h.own.Restorable(h.window, now.Own, h.heard.silence(h.own, now, time.Time{})):
-		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", ErrLost, h.own.Worker)
-	case !h.own.Restorable(h.window, now.Own, h.heard.silence(h.own, now, engine)):
+	case h.Freed || !h.Own.Restorable(h.Window, now.Own, h.Heard.silence(h.Own, now, time.Time{})):
+		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", protocol.ErrLost, h.Own.Worker)
+	case !h.Own.Restorable(h.Window, now.Own, h.Heard.silence(h.Own, now, engine)):
 		return fmt.Errorf("lease: the record of worker %d is gone, and is put back when the store's clock, which reads %s, is right again",
-			h.own.Worker, times.Text(engine))
+			h.Own.Worker, times.Text(engine))
 	}
 	return nil
 }
 
-// errRestored says that the record was lost and is there again, with the bound that it had.
-var errRestored = errors.New("lease: the record was lost, and was put back")
+// ErrRestored says that the record was lost and is there again, with the bound that it had.
+var ErrRestored = errors.New("lease: the record was lost, and was put back")
 
 // restore puts the record back in place of found, if nobody can have taken the worker ID
 // for free since it was saved.
-func (h *hold) restore(s book.Line, found protocol.Record) error {
+func (h *Hold) restore(s book.Line, found protocol.Record) error {
 	read := s.Read()
 	if err := h.mayRestore(s); err != nil {
 		return err
 	}
-	if err := book.MarkWorker(s, h.own); err != nil && !errors.Is(err, ErrWiped) {
+	if err := book.MarkWorker(s, h.Own); err != nil && !errors.Is(err, book.ErrWiped) {
 		return err
 	}
-	next := h.own
-	next.Version, next.Saves = found.Version, max(h.own.Saves, found.Saves)+1
-	h.doubt = returning
+	next := h.Own
+	next.Version, next.Saves = found.Version, max(h.Own.Saves, found.Saves)+1
+	h.Doubt = returning
 	saved, err := book.PutRecord(s, next)
 	if err != nil {
-		h.tried = append(slices.Clip(h.tried), next)
+		h.Tried = append(slices.Clip(h.Tried), next)
 		return err
 	}
 	if err := h.mayRestore(s); err != nil {
@@ -151,5 +152,5 @@ func (h *hold) restore(s book.Line, found protocol.Record) error {
 	}
 	h.saved(s, saved, read)
 	s.Restored(saved.Worker)
-	return errRestored
+	return ErrRestored
 }

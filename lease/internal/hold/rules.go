@@ -1,27 +1,28 @@
-package lease
+package hold
 
 import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
-// rules are the options that a hold goes by.
-type rules struct {
-	layout  snowflake.Layout
-	window  time.Duration
-	maxLeap time.Duration
-	history time.Duration
-	reuse   Reuse
+// Rules are the options that a hold goes by.
+type Rules struct {
+	Layout  snowflake.Layout
+	Window  time.Duration
+	MaxLeap time.Duration
+	History time.Duration
+	Reuse   protocol.Reuse
 }
 
-// begin returns where a window begins if nothing was stamped at or after from and the clock reads
+// Begin returns where a window begins if nothing was stamped at or after from and the clock reads
 // now: at from or, if that is later, at the tick that was open clockLag ago.
-func (r rules) begin(from, now time.Time) time.Time {
+func (r Rules) Begin(from, now time.Time) time.Time {
 	now = now.Add(-clockLag)
-	if id, err := r.layout.Encode(snowflake.Parts{Time: now}); err == nil {
-		now = r.layout.Decode(id).Time
+	if id, err := r.Layout.Encode(snowflake.Parts{Time: now}); err == nil {
+		now = r.Layout.Decode(id).Time
 	}
 	return times.Later(from, now).UTC()
 }

@@ -1,4 +1,4 @@
-package lease
+package hold
 
 import (
 	"errors"
@@ -6,17 +6,18 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
-// above reads the watermark after a save, and returns the first instant that the saved window may
+// Above reads the watermark after a save, and returns the first instant that the saved window may
 // stamp: whoever proposes a later one sees what was saved. d is the door if it was read before. If
 // the watermark is lost, above puts it back at most, or later than anything that was proposed. own
 // is the record before the save, and passed is what the watermark had passed when above looked
 // last. If there is a LocalCopy and the store is away, the window begins now.
-func above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.Time) (at, nowPassed time.Time, err error) {
+func Above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.Time) (at, nowPassed time.Time, err error) {
 	if s.Away() != nil {
 		return s.Read().Own, passed, nil
 	}
@@ -24,11 +25,11 @@ func above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.
 	if err == nil && m.Lost() && d.Version == "" {
 		d, err = book.GetDoor(s)
 	}
-	if errors.Is(err, ErrBadRecord) { // it counts as lost
+	if errors.Is(err, driver.ErrBadRecord) { // it counts as lost
 		d, err = protocol.Door{}, nil
 	}
 	if err == nil && m.Lost() && (m.Bad || d.Version == "" || d.Marked) {
-		m, err = restoreMark(s, m, own, most)
+		m, err = RestoreWatermark(s, m, own, most)
 	}
 	switch {
 	case err != nil && s.Away() != nil:
@@ -40,12 +41,13 @@ func above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.
 	return at, at, nil
 }
 
-// restoreMark puts back a watermark that was lost. Nothing later than most was proposed. If most is
-// zero, this is not known, and restoreMark takes the latest bound, because nothing later is ever
-// proposed. But a clock that was ahead once may have left a bound far ahead. Then it takes the
-// latest floor of a holder: nothing later was proposed while one of them lived. If none did, what
-// was proposed is at most skew after this clock, unless a reader's clock differed from it by more.
-func restoreMark(s book.Line, m protocol.Watermark, own protocol.Record, most time.Time) (protocol.Watermark, error) {
+// RestoreWatermark puts back a watermark that was lost. Nothing later than most was proposed. If
+// most is zero, this is not known, and RestoreWatermark takes the latest bound, because nothing
+// later is ever proposed. But a clock that was ahead once may have left a bound far ahead. Then it
+// takes the latest floor of a holder: nothing later was proposed while one of them lived. If none
+// did, what was proposed is at most skew after this clock, unless a reader's clock differed from it
+// by more.
+func RestoreWatermark(s book.Line, m protocol.Watermark, own protocol.Record, most time.Time) (protocol.Watermark, error) {
 	if most.IsZero() {
 		records, _, err := book.AllRecords(s)
 		if err != nil {
@@ -57,7 +59,7 @@ func restoreMark(s book.Line, m protocol.Watermark, own protocol.Record, most ti
 	}
 	m.Proposed = most.UTC()
 	m, err := book.PutWatermark(s, m)
-	if errors.Is(err, ErrBadRecord) {
+	if errors.Is(err, driver.ErrBadRecord) {
 		err = nil // it cannot be replaced
 	}
 	m.Proposed = times.Later(m.Proposed, most)

@@ -1,0 +1,78 @@
+// Package hold is what a holder knows of its worker ID, as one value, and what it does with it over
+// a line to the store: it renews, changes its clock sequence, releases, looks at its record after a
+// save whose result is not known, and puts the record back if it was lost.
+package hold
+
+import (
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
+)
+
+// Hold is what a holder knows of its worker ID. It has no store, clock, context, lock or goroutine:
+// what a method does depends on the hold, the arguments, and what comes over the line. Whoever has
+// taken it out of the slot of its lease owns it.
+type Hold struct {
+	Rules   Rules
+	Own     protocol.Record // as last known to be stored
+	Window  protocol.Window // what may be stamped
+	Granted bool            // window is in the grant, because the clock has reached it
+	Born    uint64          // the machine's generation before the store was asked for the worker ID
+	Doubt   Doubt           // whether the stored record is own
+
+	Tried []protocol.Record // by saves without an answer: each may have been stored, or may be yet
+	Freed bool              // a release has had no answer: others may have the worker ID by now
+	Heard Heard             // when own was saved
+
+	// Overdue says that a save came so late that the holder may have counted as dead, and that the
+	// holder has not looked at the watermark since.
+	Overdue bool
+
+	Passed time.Time // what the watermark had passed when the holder looked last
+
+	// Lowered is the floor before changes of the clock sequence since which the holder has not
+	// looked at the watermark; zero if there are none.
+	Lowered time.Time
+
+	Horizon Horizon
+}
+
+// Doubt is what a holder does not know of its record.
+type Doubt uint8
+
+const (
+	Sure      Doubt = iota // the stored record is own, or another holder's
+	unsure                 // a save failed, so the stored record has to be read before the next one
+	returning              // unsure, and the record was sent to be put back, perhaps too late
+)
+
+// Heard is when a record was last saved.
+type Heard struct {
+	Renewed time.Time // when the last save began, by the monotonic clock,
+	Read    time.Time // and what the clock read then
+
+	// At is when the last save had been made, by the steady clock. It is not before record.Renewed,
+	// so that no leap hides in the time that the save took.
+	At time.Time
+}
+
+// silence returns how long a holder whose last save was own had not been heard of at now: the
+// longest time by any clock that can tell. engine is the engine's time.
+func (h Heard) silence(own protocol.Record, now book.Reading, engine time.Time) time.Duration {
+	longest := max(now.At.Sub(h.Renewed), now.Own.Sub(h.Read))
+	if !engine.IsZero() && !own.Renewed.IsZero() {
+		longest = max(longest, engine.Sub(own.Renewed))
+	}
+	return longest
+}
+
+// Published returns an instant after which nothing was published while the holder counted as alive;
+// zero if it may have counted as dead, so that this is not known.
+func (h *Hold) Published() time.Time {
+	if h.Overdue {
+		return time.Time{}
+	}
+	return times.Later(h.Own.Least, times.Later(h.Passed, h.Lowered))
+}
