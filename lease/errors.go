@@ -3,17 +3,14 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
@@ -162,29 +159,3 @@ func leaseError(err error) error {
 
 // Is reports whether target is [ErrClockLeap].
 func (e *ClockLeapError) Is(target error) bool { return target == ErrClockLeap }
-
-// FileError names the file that the file store could not use. It unwraps to the reason:
-// [ErrBadRecord], or an error of the operating system. It matches [ErrRefused] if this user may not
-// use the file, if a part of its path is not a directory, or if no directory can be made in the one
-// above, such as /proc.
-type FileError struct {
-	Path string
-	Err  error
-}
-
-func (e *FileError) Error() string {
-	err := e.Err
-	if of, ok := err.(*fs.PathError); ok && of.Path == e.Path {
-		err = fmt.Errorf("%s: %w", of.Op, of.Err) // e.Path has it
-	}
-	return book.Once(fmt.Errorf("lease: file %s: %w", e.Path, err)).Error()
-}
-
-// Is reports whether target is [ErrRefused], and e matches it: see [FileError].
-func (e *FileError) Is(target error) bool {
-	return target == ErrRefused && slices.ContainsFunc([]error{fs.ErrPermission, syscall.ENOTDIR, disk.ErrNoDirectories},
-		func(reason error) bool { return errors.Is(e.Err, reason) })
-}
-
-// Unwrap returns the reason.
-func (e *FileError) Unwrap() error { return e.Err }

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/file"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -61,9 +63,7 @@ func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	if f == nil {
 		f = machine.Disk
 	}
-	local := newFileStore(o.LocalCopy, f)
-	local.copy = true
-	return newLocalCopy(ctx, s, local, o)
+	return newLocalCopy(ctx, s, file.NewCopy(o.LocalCopy, f, fileError), o)
 }
 
 func newLocalCopy(ctx context.Context, s, local Store, o *Options) (Store, error) {
@@ -314,7 +314,7 @@ func (c *localCopy) put(ctx context.Context, worker int, old string, value []byt
 	}
 	switch {
 	case wasHere && !held:
-		return here, &FileError{Path: entryPath(c.dir, key), Err: fmt.Errorf("%w: the copy is gone", ErrLost)}
+		return here, &FileError{Path: filepath.Join(c.dir, filepath.FromSlash(key)), Err: fmt.Errorf("%w: the copy is gone", ErrLost)}
 	case held && keeps:
 		if here, err = c.local.Put(ctx, key, version, value); err != nil {
 			return here, err

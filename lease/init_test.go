@@ -86,7 +86,7 @@ func TestEmptiedDirectoryIsNotNew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leases")
 	require.NoError(t, Init(t.Context(), File(dir), fleet))
 	require.NoError(t, os.Remove(filepath.Join(dir, book.DoorKey)))
-	require.NoError(t, os.Remove(filepath.Join(dir, book.DoorKey+lockSuffix)))
+	require.NoError(t, os.Remove(filepath.Join(dir, book.DoorKey+"~lock")))
 	for range 2 { // the first start makes a door, and keeps the trace in it
 		err := Init(t.Context(), File(dir), fleet)
 		require.ErrorIs(t, err, ErrInitialized)
