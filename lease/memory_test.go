@@ -439,8 +439,3 @@ func named(owner string) func(*Options) { return func(o *Options) { o.Owner = ow
 func stops(o *Options)                  { o.OnLoss = Stop }
 func unnamed(o *Options)                { o.Owner = "" }
 func reuse(r Reuse) func(*Options)      { return func(o *Options) { o.Reuse = r } }
-
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
-// at returns an instant that is s seconds after noon.
-func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
