@@ -78,7 +78,7 @@ func why(d protocol.Door, err error, r protocol.Record, id snowflake.Parts) stri
 		return fmt.Sprintf("worker %d was never leased; it may be reserved, such as for a column's default (docs/sql.md)", r.Worker)
 	case errors.Is(err, ErrNeverIssued):
 		return fmt.Sprintf("nobody had worker %d and clock sequence %d at %s", r.Worker, id.ClockSeq, times.Text(id.Time))
-	case r.State == StateLost || r.Version == "":
+	case r.State == StateLost:
 		return fmt.Sprintf("the record of worker %d was lost", r.Worker)
 	case !known:
 		return fmt.Sprintf("the store has lost entries, and the records of worker %d may be among them", r.Worker)

@@ -23,6 +23,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -70,10 +71,14 @@ and who issued an ID (whois), prints the watermark, finds IDs without a lease
 	for _, c := range root.Commands() {
 		c.Long += command.Statuses(statuses[c.Name()])
 	}
-	for _, name := range []string{"serve", "init", "workers", "whois", "watermark"} {
-		root.AddCommand(&cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
+	for _, name := range []string{"serve", "init", "workers", "whois", "watermark", "health"} {
+		c := &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
 			return command.Elsewhere(name, "snowflaked")
-		}})
+		}}
+		c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+			fmt.Fprintln(c.OutOrStdout(), command.Elsewhere(name, "snowflaked"))
+		})
+		root.AddCommand(c)
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.FlagError(root.Name(), c.Name(), err) })
 	return root

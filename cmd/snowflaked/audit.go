@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -189,6 +190,8 @@ func (f *auditFlags) check(files int) (after snowflake.ID, err error) {
 		return 0, refused("--from needs --query")
 	case f.query == "" && f.follow != "":
 		return 0, refused("--follow needs --query")
+	case f.metrics != "" && filepath.Ext(f.metrics) != ".prom":
+		return 0, refused("--metrics-file %q does not end in .prom, so the collector would not read it", f.metrics)
 	}
 	err = errors.Join(
 		atLeast("every", f.every, 100*time.Millisecond), atLeast("batch", f.batch, 1), atLeast("count", f.listed, 1))

@@ -122,9 +122,13 @@ SNOWFLAKED_TLS_CERT.`,
 		&cobra.Command{Use: "urls", Short: "How a URL names a store", Long: strings.TrimSpace(stores.About)},
 		&cobra.Command{Use: "layouts", Short: "How --layout names a layout", Long: texts.AboutLayouts + "\n\n\"snowflake layout\" lists the names."})
 	for _, name := range []string{"decode", "identify", "range", "layout", "follows"} {
-		root.AddCommand(&cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
+		c := &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
 			return command.Elsewhere(name, "snowflake")
-		}})
+		}}
+		c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+			fmt.Fprintln(c.OutOrStdout(), command.Elsewhere(name, "snowflake"))
+		})
+		root.AddCommand(c)
 	}
 	return root
 }
@@ -138,7 +142,7 @@ var statuses = map[string][3]string{
 	"workers":   {"", "the store or a record cannot be read, or the worker ID is not retired"},
 	"whois":     {"each ID has an issuer", "one has none or it was forgotten, or the store cannot be read"},
 	"watermark": {"no holder keeps the watermark back", "a holder does, or the store cannot be read"},
-	"audit":     {"nothing is wrong", "something is, or there is nothing to audit, or the audit was not completed"},
+	"audit":     {"nothing is wrong", "something is, or the files have no IDs, or the audit was not completed"},
 	"sql":       {"", "a process holds or held the worker ID, or the store cannot be read", "an argument is wrong, or SQL cannot count the layout's ticks"},
 	"health":    {"the server answers 200", "it does not"},
 }

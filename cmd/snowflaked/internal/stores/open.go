@@ -52,11 +52,16 @@ func openFile(_ context.Context, s *source) (lease.Store, func() error, error) {
 }
 
 func openSQLite(s *source) (*sql.DB, error) {
+	return openSQLiteWith(s, "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+}
+
+// openSQLiteWith opens a file with parameters of the driver.
+func openSQLiteWith(s *source, parameters string) (*sql.DB, error) {
 	if s.path == "" || strings.HasPrefix(s.path, ":") {
 		return nil, s.bad("it has no file")
 	}
 	file := (&url.URL{Path: s.path}).EscapedPath()
-	return sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	return sql.Open("sqlite", "file:"+file+"?"+parameters)
 }
 
 func openPostgres(s *source) (*sql.DB, error) {

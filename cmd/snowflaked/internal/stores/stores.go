@@ -70,6 +70,9 @@ func OpenDB(url string) (*sql.DB, error) {
 		return nil, s.bad("it names no database: want postgres:, mysql: or sqlite:")
 	}
 	s.take("table")
+	if s.scheme == "sqlite" { // it is an application's: it is not made, and keeps its journal mode
+		return openSQLiteWith(s, "mode=rw&_pragma=busy_timeout(5000)")
+	}
 	return open(s)
 }
 
