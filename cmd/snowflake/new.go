@@ -22,7 +22,7 @@ worker ID from a directory or another store, and no other invocation issues the
 same IDs, at the same time or later, whatever the clock does.`,
 		Args: noArgs,
 	}
-	n := c.Flags().IntP("count", "n", 1, "how `many` IDs")
+	n := c.Flags().IntP("ids", "n", 1, "how `many` IDs")
 	decode := c.Flags().Bool("decode", false, "print the fields after each ID")
 	worker := c.Flags().Int("worker", 0, "the worker `ID`")
 	datacenter := c.Flags().Int("datacenter", 0, "the datacenter's `number`, if the layout has datacenters")

@@ -80,7 +80,7 @@ func TestServerOnLoopback(t *testing.T) {
 	}
 	for _, arg := range []string{"version", "--version", "-v"} {
 		var out bytes.Buffer
-		assert.Equal(t, command.OK, called(t.Context(), []string{arg}, os.Getenv, &out, &out))
+		assert.Equal(t, command.OK, called(t.Context(), []string{arg}, os.LookupEnv, &out, &out))
 		assert.Regexp(t, `^snowflaked \S+ go\S+ \w+/\w+\n$`, out.String())
 	}
 	assert.Equal(t, command.Version(), p.logged("serving")["version"])

@@ -39,7 +39,9 @@ func followed(t *testing.T, args ...string) *following {
 	f := &following{metrics: filepath.Join(t.TempDir(), "audit.prom"), status: make(chan int, 1), stop: stop}
 	args = append([]string{"audit", "--json", "--query", "SELECT id FROM orders", "--batch", "7", "--follow",
 		"fence", "--every", "200ms", "--metrics-file", f.metrics}, args...)
-	go func() { f.status <- called(ctx, args, func(string) string { return "" }, &f.out, &f.errs) }()
+	go func() {
+		f.status <- called(ctx, args, func(string) (string, bool) { return "", false }, &f.out, &f.errs)
+	}()
 	return f
 }
 
@@ -152,8 +154,10 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 	t.Parallel()
 	maria := func(addr string) string { return "mysql://root@" + addr + "/mysql" }
 	addr, _ := servertest.MariaDB(t, answersSQL(maria))
+	file := filepath.Join(t.TempDir(), "orders")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for database, dialect := range map[string]follow.Dialect{
-		maria(addr): follow.MySQL, "sqlite:" + filepath.Join(t.TempDir(), "orders"): follow.SQLite,
+		maria(addr): follow.MySQL, "sqlite:" + file: follow.SQLite,
 	} {
 		db, err := stores.OpenDB(database)
 		require.NoError(t, err)

@@ -236,7 +236,9 @@ func requireFails(t *testing.T, want int, says string, args ...string) {
 // In SQLite, texts in a column without a type are greater than all numbers: the first rows would be
 // read again and again.
 func TestAuditOfTextsEnds(t *testing.T) {
-	database := "sqlite:" + filepath.Join(t.TempDir(), "texts")
+	file := filepath.Join(t.TempDir(), "texts")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	database := "sqlite:" + file
 	db, err := stores.OpenDB(database)
 	require.NoError(t, err)
 	defer db.Close()

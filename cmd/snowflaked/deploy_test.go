@@ -43,9 +43,10 @@ func deployed(t *testing.T, name string) []byte {
 func settings(t *testing.T, env map[string]string) *config {
 	t.Helper()
 	read := map[string]bool{}
-	p := &program{command.New("snowflaked", nil, io.Discard, io.Discard, time.Now), func(name string) string {
+	p := &program{command.New("snowflaked", nil, io.Discard, io.Discard, time.Now), func(name string) (string, bool) {
 		read[name] = true
-		return env[name]
+		v, isSet := env[name]
+		return v, isSet
 	}}
 	c, cmd := new(config), new(cobra.Command)
 	p.define(c, cmd)

@@ -215,7 +215,7 @@ func TestHealth(t *testing.T) {
 	_, port, _ := strings.Cut(addr, ":")
 	ask := func(env map[string]string, args ...string) (int, string) {
 		var out bytes.Buffer
-		code := called(t.Context(), append([]string{"health"}, args...), func(name string) string { return env[name] }, &out, &out)
+		code := called(t.Context(), append([]string{"health"}, args...), lookupIn(env), &out, &out)
 		return code, out.String()
 	}
 	for _, args := range [][]string{

@@ -46,7 +46,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // usageError is an error of the arguments.
@@ -57,8 +57,8 @@ func (e usageError) Unwrap() error { return e.error }
 func refused(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // run runs a command and returns the exit status.
-func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{command.New("snowflaked", stdin, stdout, stderr, time.Now), getenv}
+func run(ctx context.Context, args []string, lookup func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
+	p := &program{command.New("snowflaked", stdin, stdout, stderr, time.Now), lookup}
 	root := p.rootCommand()
 	// Without a command, it serves.
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0]) {
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 // program is what the commands have in common.
 type program struct {
 	*command.Streams
-	getenv func(string) string
+	lookup func(variable string) (value string, isSet bool)
 }
 
 func init() {
@@ -169,8 +169,14 @@ func variable(name string) string {
 // people, and are not set.
 func (p *program) setFromEnvironment(fs *pflag.FlagSet) (err error) {
 	fs.VisitAll(func(f *pflag.Flag) {
-		v := p.getenv(variable(f.Name))
-		if v == "" || f.Changed || f.Shorthand != "" || err != nil {
+		v, isSet := p.lookup(variable(f.Name))
+		if f.Changed || f.Shorthand != "" || err != nil {
+			return
+		}
+		if v == "" { // a store of its own for each host would be the same worker ID twice
+			if isSet && f.Name == "store" {
+				err = refused("the environment variable %s is empty: name a store, or unset it", variable(f.Name))
+			}
 			return
 		}
 		if e := fs.Set(f.Name, v); e != nil {

@@ -55,7 +55,8 @@ HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 			return err
 		}
 		defer closeStore()
-		o.NewStore = o.NewStore || stores.Dir(url) != ""
+		_, isDir := stores.Path(url)
+		o.NewStore = o.NewStore || isDir
 		return p.issueLeased(c.Context(), store, o, opts, *n, *decode)
 	}
 	return c

@@ -28,7 +28,7 @@ import (
 // runCLI runs a command, without its environment and the log of its lease.
 func runCLI(args ...string) (stdout, stderr string, status int) {
 	var out, errs strings.Builder
-	status = called(context.Background(), args, func(string) string { return "" }, &out, &errs)
+	status = called(context.Background(), args, func(string) (string, bool) { return "", false }, &out, &errs)
 	return out.String(), withoutLog(errs.String()), status
 }
 
@@ -155,7 +155,7 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 func TestNewKeepsToTheServersRange(t *testing.T) {
 	env := map[string]string{"SNOWFLAKED_STORE": t.TempDir(), "SNOWFLAKED_FIRST": "5", "SNOWFLAKED_COUNT": "1", "SNOWFLAKED_IDS": "9"}
 	var out, errs strings.Builder
-	require.Zero(t, called(t.Context(), []string{"new", "--decode"}, func(name string) string { return env[name] }, &out, &errs), &errs)
+	require.Zero(t, called(t.Context(), []string{"new", "--decode"}, lookupIn(env), &out, &errs), &errs)
 	require.Len(t, lines(out.String()), 1)
 	assert.Contains(t, out.String(), "worker=5 ")
 }

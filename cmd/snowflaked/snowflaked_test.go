@@ -35,9 +35,14 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/client"
 )
 
+// lookupIn returns the lookup of an environment.
+func lookupIn(env map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) { v, isSet := env[name]; return v, isSet }
+}
+
 // called runs a command without standard input, and returns the exit status.
-func called(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	return run(ctx, args, getenv, strings.NewReader(""), stdout, stderr)
+func called(ctx context.Context, args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
+	return run(ctx, args, lookup, strings.NewReader(""), stdout, stderr)
 }
 
 // patience bounds the waits for what takes milliseconds on an idle machine.
@@ -482,10 +487,8 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	run := func(want int, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		getenv := func(name string) string {
-			return map[string]string{"XDG_STATE_HOME": filepath.Join(home, ".local", "state")}[name]
-		}
-		assert.Equal(t, want, called(t.Context(), args, getenv, &out, &out), "%v:\n%s", args, &out)
+		lookup := lookupIn(map[string]string{"XDG_STATE_HOME": filepath.Join(home, ".local", "state")})
+		assert.Equal(t, want, called(t.Context(), args, lookup, &out, &out), "%v:\n%s", args, &out)
 		return out.String()
 	}
 	assert.Regexp(t, `held .*"the first"`, run(command.OK, "workers"))
@@ -558,16 +561,18 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"SNOWFLAKED_TIMEOUT=10": `--timeout: the environment variable SNOWFLAKED_TIMEOUT="10": ` +
 			`time: missing unit in duration "10": want a time such as 10s`,
 		"SNOWFLAKED_LAYOUT=nobody": "--layout",
+		"SNOWFLAKED_STORE=":        "SNOWFLAKED_STORE is empty",
 	} {
 		args := slices.DeleteFunc(strings.Fields(given), func(word string) bool { return strings.HasPrefix(word, "SNOWFLAKED_") })
-		getenv := func(name string) string {
-			if v, ok := strings.CutPrefix(given, name+"="); ok {
-				return v
+		lookup := func(name string) (v string, isSet bool) {
+			if v, isSet = strings.CutPrefix(given, name+"="); isSet {
+				return v, true
 			}
-			return map[string]string{"XDG_STATE_HOME": dir, "SNOWFLAKED_LISTEN": taken.Addr().String()}[name]
+			v, isSet = map[string]string{"XDG_STATE_HOME": dir, "SNOWFLAKED_LISTEN": taken.Addr().String()}[name]
+			return v, isSet
 		}
 		var out, log bytes.Buffer
-		assert.Equal(t, command.Usage, called(t.Context(), args, getenv, &out, &log), given)
+		assert.Equal(t, command.Usage, called(t.Context(), args, lookup, &out, &log), given)
 		assert.Contains(t, log.String(), says)
 		assert.Empty(t, out.String())
 	}
@@ -586,21 +591,21 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		// If nothing is refused, the server serves until then.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		assert.NotEqual(t, command.OK, called(ctx, args, os.Getenv, &log, &log), given)
+		assert.NotEqual(t, command.OK, called(ctx, args, os.LookupEnv, &log, &log), given)
 		assert.Contains(t, log.String(), says)
 		assert.NotContains(t, log.String(), "hunter2")
 	}
 	var log bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_ = called(ctx, []string{"--listen", "127.0.0.1:0", "--store", "file:" + dir, "--max-clock-error", "1ns"}, os.Getenv, &log, &log)
+	_ = called(ctx, []string{"--listen", "127.0.0.1:0", "--store", "file:" + dir, "--max-clock-error", "1ns"}, os.LookupEnv, &log, &log)
 	assert.Contains(t, log.String(), "MaxClockError is 1ns", "it waits until the clock is right")
 	assert.NotContains(t, log.String(), "worker ID acquired")
 }
 
 // The help of each command says what its exit statuses mean.
 func TestExitStatusesAreDocumented(t *testing.T) {
-	for _, c := range (&program{command.New("", nil, nil, nil, nil), os.Getenv}).rootCommand().Commands() {
+	for _, c := range (&program{command.New("", nil, nil, nil, nil), os.LookupEnv}).rootCommand().Commands() {
 		if !c.Hidden && c.Runnable() {
 			assert.Regexp(t, `\nThe exit status is\n  0  if .*\n  1  if .*\n  2  if .*$`, c.Long, c.Name())
 		}
@@ -615,7 +620,7 @@ func TestAddressInUseIsReported(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "workers")
 	var log bytes.Buffer
 	assert.Equal(t, command.Failure, called(t.Context(),
-		[]string{"--listen", l.Addr().String(), "--store", "file:" + dir}, os.Getenv, &log, &log))
+		[]string{"--listen", l.Addr().String(), "--store", "file:" + dir}, os.LookupEnv, &log, &log))
 	assert.Contains(t, log.String(), "--listen")
 	_, err = os.Stat(dir)
 	assert.ErrorIs(t, err, os.ErrNotExist, "a worker ID was taken")

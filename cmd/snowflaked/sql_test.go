@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -15,7 +16,13 @@ import (
 // A worker ID that is leased, or was, is not for a column's default, whatever the store is.
 func TestGenerateRefusesAWorkerIDThatWasLeased(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"sqlite:" + filepath.Join(t.TempDir(), "leases.db"), "file:" + t.TempDir()} {
+	file := filepath.Join(t.TempDir(), "leases.db")
+	_, log, status := runCLI("sql", "--generate", "--worker", "1", "--store", "sqlite:"+file)
+	require.Equal(t, command.Failure, status)
+	require.Contains(t, log, "no such file")
+	require.NoFileExists(t, file)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, url := range []string{"sqlite:" + file, "file:" + t.TempDir()} {
 		generate := func(want int, args ...string) (script, log string) {
 			script, log, status := runCLI(append([]string{"sql", "--generate", "--store", url}, args...)...)
 			assert.Equal(t, want, status, log)

@@ -20,8 +20,8 @@ import (
 // askTime bounds the commands that read a store.
 const askTime = 30 * time.Second
 
-// asks lets a command ask the store of --store, with --json. A directory must exist unless the
-// command is init: otherwise it would look like a store without worker IDs.
+// asks lets a command ask the store of --store, with --json. A directory or a file must exist unless
+// the command is init: otherwise it would look like a store without worker IDs.
 func (p *program) asks(c *cobra.Command, do func(ctx context.Context, store lease.Store, args []string) error) {
 	var url string
 	p.storeFlag(&url, c)
@@ -45,15 +45,15 @@ func (p *program) asks(c *cobra.Command, do func(ctx context.Context, store leas
 	}
 }
 
-// mustExist returns an error if a URL names a directory that does not exist.
+// mustExist returns an error if a URL names a directory or an SQLite file that does not exist.
 func mustExist(url string) error {
-	dir := stores.Dir(url)
-	if dir == "" {
+	path, isDir := stores.Path(url)
+	if path == "" {
 		return nil
 	}
-	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a directory", dir)
+	info, err := os.Stat(path)
+	if err == nil && isDir && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", path)
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func (p *program) jsonFlag(c *cobra.Command) {
 // storeFlag defines --store.
 func (p *program) storeFlag(url *string, c *cobra.Command) {
 	def := ""
-	if dir := stateDir(p.getenv); dir != "" {
+	if dir := stateDir(p.lookup); dir != "" {
 		def = "file:" + dir
 	}
 	c.Flags().StringVar(url, "store", def, "`URL` of the store of worker IDs: file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE,\n"+
@@ -85,8 +85,8 @@ func layoutFlag(layout *string, c *cobra.Command) {
 }
 
 // stateDir returns the default directory of the worker IDs, in the user's state directory.
-func stateDir(getenv func(string) string) string {
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // the standard ignores relative ones
+func stateDir(lookup func(string) (string, bool)) string {
+	if dir, _ := lookup("XDG_STATE_HOME"); filepath.IsAbs(dir) { // the standard ignores relative ones
 		return filepath.Join(dir, "snowflake")
 	}
 	home, err := os.UserHomeDir()
@@ -98,7 +98,7 @@ func stateDir(getenv func(string) string) string {
 
 func openURL(ctx context.Context, url string) (lease.Store, func() error, error) {
 	if url == "" {
-		return nil, nil, refused("--store: there is no home directory, so name a store")
+		return nil, nil, refused("--store is empty, or there is no home directory: name a store")
 	}
 	store, closeStore, err := stores.Open(ctx, url)
 	if u := (*stores.URLError)(nil); errors.As(err, &u) {

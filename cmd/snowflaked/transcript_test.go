@@ -42,7 +42,7 @@ func TestTranscripts(t *testing.T) {
 	require.NoError(t, err)
 	given := strings.NewReplacer("STORE", store, "EMPTY", empty, "STRANGER", rogue.String(), "ISSUED", id.String())
 	shown := strings.NewReplacer(store, "STORE", empty, "EMPTY", rogue.String(), "STRANGER", id.String(), "ISSUED")
-	getenv := func(name string) string { return map[string]string{"XDG_STATE_HOME": "/home/state"}[name] }
+	lookup := lookupIn(map[string]string{"XDG_STATE_HOME": "/home/state"})
 	transcript.Run(t, "snowflaked", func(t *testing.T, in io.Reader, args ...string) (string, string, int) {
 		text, err := io.ReadAll(in)
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestTranscripts(t *testing.T) {
 			args[i] = given.Replace(args[i])
 		}
 		var out, errs strings.Builder
-		status := run(t.Context(), args, getenv, strings.NewReader(given.Replace(string(text))), &out, &errs)
+		status := run(t.Context(), args, lookup, strings.NewReader(given.Replace(string(text))), &out, &errs)
 		stable := func(text string) string {
 			text = shown.Replace(withoutLog(text))
 			for _, u := range unstable {

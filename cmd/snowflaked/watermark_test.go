@@ -71,7 +71,7 @@ func TestWatermarkOfTheStore(t *testing.T) {
 		t.Helper()
 		var out, errs bytes.Buffer
 		assert.Equal(t, status, called(t.Context(),
-			append([]string{"watermark", "--store", "file:" + dir}, args...), os.Getenv, &out, &errs), &errs)
+			append([]string{"watermark", "--store", "file:" + dir}, args...), os.LookupEnv, &out, &errs), &errs)
 		return out.String(), errs.String()
 	}
 	text, log := read(command.Failure)

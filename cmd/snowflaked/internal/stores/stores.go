@@ -76,13 +76,13 @@ func OpenDB(url string) (*sql.DB, error) {
 	return open(s)
 }
 
-// Dir returns the directory that a URL names, or "" if its store is not a directory.
-func Dir(url string) string {
+// Path returns the directory or the SQLite file that a URL names, or "" if it names neither.
+func Path(url string) (path string, isDir bool) {
 	s, err := parse(url)
-	if err != nil || s.scheme != "file" {
-		return ""
+	if err != nil || s.scheme != "file" && s.scheme != "sqlite" {
+		return "", false
 	}
-	return s.path
+	return s.path, s.scheme == "file"
 }
 
 // Check returns a [*URLError] if a URL does not have the form of a store's URL. It makes no
