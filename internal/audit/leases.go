@@ -35,9 +35,31 @@ type LeaseReport struct {
 	Problems    []string `json:"problems"`    // why parts of the store cannot be read
 }
 
-// Wrong returns how many IDs were issued without a lease, or under a worker ID that should have
-// been kept out of the leases.
-func (r *LeaseReport) Wrong() int { return Count(r.Strangers) + Count(r.Leased) + r.Foreign }
+const (
+	strange    = "IDs that no process with a lease can have issued"
+	notKeptOut = "IDs of worker IDs that should be kept out of the leases, but were leased"
+	unfitting  = "IDs that are not of the layout of the leases"
+)
+
+// Wrong returns how many IDs have a fault.
+func (r *LeaseReport) Wrong() (n int) {
+	for _, f := range r.faults() {
+		n += f.Count
+	}
+	return n
+}
+
+// faults returns the faults that the comparison found.
+func (r *LeaseReport) faults() (all []Fault) {
+	for _, f := range []Fault{{What: strange, Count: Count(r.Strangers)}, {What: notKeptOut, Count: Count(r.Leased)},
+		{What: unfitting, Count: r.Foreign}} {
+		if f.Count > 0 {
+			f.First = []Finding{} // in JSON []; the groups have the IDs
+			all = append(all, f)
+		}
+	}
+	return all
+}
 
 // Count returns the number of IDs in groups.
 func Count(groups []Group) (n int) {

@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -18,7 +19,11 @@ func (r *Report) bad() bool { return len(r.Wrong) > 0 || r.Leases != nil && r.Le
 // are no IDs although some are wanted. It lists at most most groups of strangers.
 func (r *Report) Print(s *command.Streams, most int, wanted bool) error {
 	if s.JSON {
-		if err := s.WriteJSON(r); err != nil {
+		all := *r
+		if r.Leases != nil {
+			all.Wrong = append(slices.Clip(r.Wrong), r.Leases.faults()...)
+		}
+		if err := s.WriteJSON(all); err != nil {
 			return err
 		}
 	} else {
@@ -89,7 +94,7 @@ func writeWorkers(out io.Writer, workers []Worker) {
 func (r *LeaseReport) write(out io.Writer, most int) {
 	fmt.Fprintf(out, "%d of %d IDs were issued by a holder of their worker ID\n", r.Held, r.IDs)
 	if n := Count(r.Strangers); n > 0 {
-		fmt.Fprintf(out, "\nWRONG: IDs that no process with a lease can have issued: %d\n", n)
+		fmt.Fprintf(out, "\nWRONG: %s: %d\n", strange, n)
 		for _, g := range r.Strangers[:min(len(r.Strangers), most)] {
 			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s, from %d to %d\n",
 				g.Worker, g.seq(), g.IDs, texts.Moment(g.From.Time), texts.Moment(g.To.Time), g.First, g.Last)
@@ -101,7 +106,7 @@ func (r *LeaseReport) write(out io.Writer, most int) {
 			"  be from the time that it lost.")
 	}
 	if n := Count(r.Leased); n > 0 {
-		fmt.Fprintf(out, "\nWRONG: IDs of worker IDs that should be kept out of the leases, but were leased: %d\n", n)
+		fmt.Fprintf(out, "\nWRONG: %s: %d\n", notKeptOut, n)
 		for _, g := range r.Leased[:min(len(r.Leased), most)] {
 			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s; %s. IDs may repeat\n",
 				g.Worker, g.seq(), g.IDs, texts.Moment(g.From.Time), texts.Moment(g.To.Time), ended(g.Before))
@@ -109,7 +114,7 @@ func (r *LeaseReport) write(out io.Writer, most int) {
 		more(out, len(r.Leased), most)
 	}
 	if r.Foreign > 0 {
-		fmt.Fprintf(out, "\nWRONG: IDs that are not of the layout of the leases: %d\n", r.Foreign)
+		fmt.Fprintf(out, "\nWRONG: %s: %d\n", unfitting, r.Foreign)
 	}
 	for _, of := range []struct {
 		what   string
