@@ -41,6 +41,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 func main() {
@@ -112,7 +113,7 @@ SNOWFLAKED_TLS_CERT.`,
 		do := c.RunE
 		c.RunE = func(c *cobra.Command, args []string) error {
 			err := do(c, args)
-			if errors.As(err, new(usageError)) {
+			if errors.As(err, new(usageError)) || errors.Is(err, lease.ErrInvalidOptions) {
 				return err
 			}
 			return command.Failed(err)

@@ -68,9 +68,6 @@ func (p *program) issueLeased(ctx context.Context, store lease.Store, o *lease.O
 	signal.Ignore(syscall.SIGPIPE)
 	o.Layout, o.Logger = opts.Layout, slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	l, err := lease.Acquire(ctx, store, o)
-	if errors.Is(err, lease.ErrLayout) || errors.Is(err, lease.ErrInvalidOptions) {
-		return usageError{err}
-	}
 	if err != nil {
 		return interrupted(ctx, err)
 	}

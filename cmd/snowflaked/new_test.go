@@ -97,7 +97,7 @@ func TestNewWithALease(t *testing.T) {
 	assert.Regexp(t, `^\{"id":"7","error":"[^"]+"\}\n\{"id":"`+text+`","holder":\{"worker":.*\n$`, issuers)
 
 	ids, errs, status := runCLI("new", "--store", dir)
-	assert.Equal(t, command.Usage, status, "the layout is another")
+	assert.Equal(t, command.Failure, status, "the layout is another")
 	assert.Empty(t, ids)
 	assert.Contains(t, errs, layouts.Twitter().String())
 }
