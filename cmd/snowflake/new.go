@@ -29,7 +29,7 @@ same IDs, at the same time or later, whatever the clock does.`,
 	layout := layoutFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *n < 1 {
-			return fmt.Errorf("-n %d is not 1 or more", *n)
+			return fmt.Errorf("--ids %d is under 1", *n)
 		}
 		g, err := snowflake.New(*worker, &snowflake.Options{Layout: *layout, Datacenter: *datacenter})
 		if err != nil {

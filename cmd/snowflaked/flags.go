@@ -44,7 +44,13 @@ func (p *program) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Issue IDs over HTTP and gRPC; the command if there is none",
 		Long: `Leases a worker ID from the store, and issues IDs over HTTP and gRPC until it gets
-SIGTERM or an interrupt. While it waits for the worker ID, /readyz says what for.`,
+SIGTERM or an interrupt. While it waits for the worker ID, /readyz says what for.
+
+  GET /id            an ID
+  GET /ids?n=100     IDs, increasing
+  GET /decode/ID     the fields of an ID
+  GET /watermark     an ID below all that are issued from now on
+  GET /              a page; /openapi.json describes the rest`,
 		Args: noArgs,
 	}
 	c := new(config)

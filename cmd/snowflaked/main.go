@@ -138,9 +138,9 @@ SNOWFLAKED_TLS_CERT.`,
 // one.
 var statuses = map[string][3]string{
 	"serve":     {"a signal has ended the server", "it could not start, or go on", "a flag is wrong"},
-	"init":      {"the store is ready, also if it was before", "the store cannot be reached, or has another layout"},
+	"init":      {"the store was initialized, or is in use", "the store cannot be reached, or has another layout"},
 	"new":       {"all IDs were printed", "some were not, for example because of a signal or the store"},
-	"workers":   {"", "the store or a record cannot be read, or the worker ID is not retired"},
+	"workers":   {"", "the store or a record cannot be read, starts wait, or the worker ID is not retired"},
 	"whois":     {"each ID has an issuer", "one has none or it was forgotten, or the store cannot be read"},
 	"watermark": {"no holder keeps the watermark back", "a holder does, or the store cannot be read"},
 	"audit":     {"nothing is wrong", "something is, or the files have no IDs, or the audit was not completed"},

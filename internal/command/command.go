@@ -101,7 +101,9 @@ var (
 	// single matches that for a long flag with one hyphen.
 	single = regexp.MustCompile(`^unknown shorthand flag: '.' in (-[a-z]{2}.*)$`)
 	// store matches that for the flags of snowflaked.
-	store = regexp.MustCompile(`^unknown flag: --(store|retire|database|query)$`)
+	store = regexp.MustCompile(`^unknown flag: --(store|retire|database|query|worker|since|from|follow|metrics-file)$`)
+	// parsed matches what package strconv puts before why it refuses a number or a bool.
+	parsed = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": `)
 	// span matches that for a time without a unit.
 	span = regexp.MustCompile(` time: [a-z ]+ duration "[^"]*"$`)
 )
@@ -123,6 +125,9 @@ func FlagError(program, command string, err error) error {
 		return fmt.Errorf("%w: want a time such as 10s", err)
 	case strings.HasPrefix(text, "unknown flag"):
 		return fmt.Errorf("%w; --help explains the flags", err)
+	}
+	if parsed.MatchString(text) {
+		return errors.New(parsed.ReplaceAllString(text, ""))
 	}
 	return err
 }
