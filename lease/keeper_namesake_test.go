@@ -64,7 +64,7 @@ func TestNoRenewalIsLateBecauseOfALookForANamesake(t *testing.T) {
 			}
 			return next(ctx, q)
 		})
-		for range 1000 {
+		for range 1150 {
 			time.Sleep(97 * ms)
 			h.next()
 		}
