@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,11 +55,12 @@ func TestNamesakesAreLoggedOnceByBoth(t *testing.T) {
 // If the store does not answer whoever looks for a namesake, the window does not end.
 func TestNoRenewalIsLateBecauseOfALookForANamesake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, looks := newMemory(), 0
+		m := newMemory()
+		var looks atomic.Int32
 		h := mustAcquire(t, m, fleet, clockAt(0))
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
 			if strings.HasPrefix(q.key, book.OwnerPrefix) {
-				looks++
+				looks.Add(1)
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -68,7 +70,7 @@ func TestNoRenewalIsLateBecauseOfALookForANamesake(t *testing.T) {
 			time.Sleep(97 * ms)
 			h.next()
 		}
-		assert.Equal(t, 5, looks, "after 1, 3, 7, 15 and 31 windows")
+		assert.EqualValues(t, 5, looks.Load(), "after 1, 3, 7, 15 and 31 windows")
 		assert.Zero(t, h.Stats().Failures)
 	})
 }

@@ -370,20 +370,21 @@ func TestRenewalIsOneRequestIfNobodyReadsTheWatermark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, fleet, clockAt(0), unnamed)
-		requests, was := 0, h.Stats().Renewals
+		var requests atomic.Uint64
+		was := h.Stats().Renewals
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
-			requests++
+			requests.Add(1)
 			return next(ctx, q)
 		})
 		time.Sleep(time.Minute - time.Second)
-		require.EqualValues(t, h.Stats().Renewals-was, requests)
+		require.Equal(t, h.Stats().Renewals-was, requests.Load())
 		time.Sleep(2 * time.Hour)
-		require.InDelta(t, h.Stats().Renewals-was, requests, 16)
+		require.InDelta(t, h.Stats().Renewals-was, requests.Load(), 16)
 		require.NoError(t, h.Release(t.Context()))
 		h = mustAcquire(t, m, fleet, clockAt(0))
-		requests = 0
+		requests.Store(0)
 		time.Sleep(2 * time.Hour)
-		require.InDelta(t, h.Stats().Renewals+uint64(2*time.Hour/(16*span)), requests, 16)
+		require.InDelta(t, h.Stats().Renewals+uint64(2*time.Hour/(16*span)), requests.Load(), 16)
 	})
 }
 
