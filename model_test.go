@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
 var (
@@ -202,7 +203,7 @@ func (s *script) extend(g Grant, now time.Time) error {
 	case 2:
 		s.replace(now)
 	default:
-		s.grant.To = later(g.To, now).Add(time.Duration(s.hash(uint64(20*s.layout.Unit), g, "grow")))
+		s.grant.To = times.Later(g.To, now).Add(time.Duration(s.hash(uint64(20*s.layout.Unit), g, "grow")))
 	}
 	return nil
 }
@@ -236,13 +237,6 @@ func (s *script) bump(g Grant, now time.Time) {
 	s.grant.From = now
 	s.grant.To = now.Add(time.Duration(s.hash(uint64(20*s.layout.Unit), g, "bump")))
 	s.seqs++
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // scripted is the Lease that plays a script.
@@ -557,7 +551,7 @@ func (h *history) begin() bool {
 		if g := &h.lease.s.grant; h.g != nil { // the next holder's
 			from := g.To
 			for _, given := range h.lease.given {
-				from = later(from, given.To)
+				from = times.Later(from, given.To)
 			}
 			g.From, g.To = from, from.Add(h.randomSpan())
 			if h.r.IntN(2) == 0 {
@@ -725,7 +719,7 @@ func (h *history) renew() {
 	}
 	now = now.Round(0).UTC()
 	d, look := h.randomSpan(), h.r.IntN(4) == 0
-	change := func(s *script) { s.grant.To = later(s.grant.To, now).Add(d) }
+	change := func(s *script) { s.grant.To = times.Later(s.grant.To, now).Add(d) }
 	switch h.r.IntN(10) {
 	case 0:
 		change = func(s *script) { s.replace(now) }

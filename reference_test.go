@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
 // reference is a generator and the callers that wait for it, written in a slow and obvious way: it
@@ -367,7 +369,7 @@ func (r *reference) next() (at time.Time, more bool) {
 	for _, c := range r.waiting {
 		for _, t := range []time.Time{c.wake, c.asking, c.ends} {
 			if !t.IsZero() && (!more || t.Before(at)) {
-				at, more = later(t, r.now), true
+				at, more = times.Later(t, r.now), true
 			}
 		}
 	}

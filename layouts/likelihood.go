@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
 // How often people ask about numbers of each kind, in the unit of Known.common.
@@ -426,9 +427,8 @@ func (e *evidence) why(n int, now time.Time) []string {
 	if n == 1 {
 		return []string{e.last.String(), ago(now.Sub(e.last.Time))}
 	}
-	const moment = "2006-01-02T15:04:05.000Z"
 	return []string{
-		fmt.Sprintf("times from %s to %s", e.first.UTC().Format(moment), e.last.Time.UTC().Format(moment)),
+		fmt.Sprintf("times from %s to %s", times.Text(e.first), times.Text(e.last.Time)),
 		fmt.Sprintf("generators: %d", len(e.before)), fmt.Sprintf("ticks: %d", e.ticks), fmt.Sprintf("sequences up to %d", e.maxSequence),
 	}
 }

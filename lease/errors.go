@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // Errors of this package match one of the following, ErrConflict, an error of package

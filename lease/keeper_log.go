@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/cause"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // journal logs what an operator should know: each problem once when it begins, and once when it is

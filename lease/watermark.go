@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // Mark is a reading of the watermark. It is right whether or not somebody keeps it back.

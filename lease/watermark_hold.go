@@ -3,8 +3,8 @@ package lease
 import (
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // Hold keeps the watermark below every ID that the lease's generator issues between Hold and

@@ -5,10 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
 // Moment formats a time of an ID.
-func Moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func Moment(t time.Time) string { return times.Text(t) }
 
 // Plain returns s, in quotes if it is not one plain word.
 func Plain(s string) string {

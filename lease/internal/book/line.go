@@ -3,9 +3,9 @@ package book
 import (
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // Line carries one request at a time to a store, and the answer back. Behind it are the store,

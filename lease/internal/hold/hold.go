@@ -6,9 +6,9 @@ package hold
 import (
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // Hold is what a holder knows of its worker ID. It has no store, clock, context, lock or goroutine:

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // ErrLost is lease.ErrLost.

@@ -3,7 +3,7 @@ package protocol
 import (
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
 // This file counts how long something in the store has been as it is: a record that its holder does

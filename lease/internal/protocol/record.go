@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
 )
 
 // Record is what the store keeps for a worker ID.

@@ -3,7 +3,7 @@ package protocol
 import (
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/lease/internal/times"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
 // Watermark is the entry of the watermark. Neither time falls.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -433,7 +434,7 @@ func (p *process) checkRelease(l *lease.Lease, err error) {
 		return
 	}
 	r, from := is.record, l.Grant().From
-	if most := later(w.startOf(p.top+1), r.Least); r.State == lease.StateHeld ||
+	if most := times.Later(w.startOf(p.top+1), r.Least); r.State == lease.StateHeld ||
 		g != nil && !busy && r.bound().After(most) && r.bound().After(from.Add(w.Layout.Unit)) {
 		w.fail("release", "%v released %v, and had stamped up to %v", p, r, most)
 	}

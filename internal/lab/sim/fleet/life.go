@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -133,7 +134,7 @@ func (p *process) checkLeap(r *record) {
 	}
 	const slack = 200 * ms // of a clock that is slewed or not looked at yet
 	was := p.machine.start.Add(m + p.machine.least(w.maxLeap()-ms) + w.Window)
-	if most := later(was, b.time.Add(passed)).Add(w.maxLeap() + w.Window/3 + slack); r.bound().After(most) {
+	if most := times.Later(was, b.time.Add(passed)).Add(w.maxLeap() + w.Window/3 + slack); r.bound().After(most) {
 		w.fail("leap", "%v moves its bound to %v; it was at %v, and its clock was not there %v ago", p, r.bound(), b.time, w.maxLeap())
 	}
 }
@@ -143,20 +144,6 @@ type bound struct {
 	token string
 	time  time.Time
 	at    time.Duration
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // checkRenewals: long after the faults, renewals come as often as they should.
@@ -255,7 +242,7 @@ func (n *node) isExcused() bool {
 		g := p.lease.Grant()
 		restoredTooLate := errors.Is(p.lease.Stats().LastError, lease.ErrLost)
 		if is := w.store.worker(g.Worker); is.saver == p && is.record.State == lease.StateHeld && !restoredTooLate {
-			return n.isBehind(is.record, g, later(last, p.life.begin), now)
+			return n.isBehind(is.record, g, times.Later(last, p.life.begin), now)
 		}
 	}
 	owns, unused := false, w.Last+1
@@ -292,7 +279,7 @@ func (n *node) isExcused() bool {
 func (w *world) lastStamp() (at time.Time) {
 	for _, n := range w.snapshotNodes() {
 		n.mu.Lock()
-		at = later(at, w.Layout.Decode(n.lastID).Time)
+		at = times.Later(at, w.Layout.Decode(n.lastID).Time)
 		n.mu.Unlock()
 	}
 	return at

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -37,7 +38,7 @@ type record struct {
 // bound returns the bound of the present clock sequence.
 func (r record) bound() time.Time {
 	if r.ClockSeq < len(r.Bounds) {
-		return later(r.Bounds[r.ClockSeq], r.Floor)
+		return times.Later(r.Bounds[r.ClockSeq], r.Floor)
 	}
 	return r.Floor
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
+	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -126,7 +127,7 @@ func (w *world) unsettled() string {
 // last returns the latest bound of a record.
 func last(r record) (bound time.Time) {
 	for _, b := range r.Bounds {
-		bound = later(bound, b)
+		bound = times.Later(bound, b)
 	}
 	return bound
 }
@@ -456,18 +457,18 @@ func (r *reader) reads(v *vigil) {
 func (w *world) dueMark(reader *machine) time.Time {
 	due := w.now()
 	for _, m := range []*machine{reader, w.store.machine} {
-		due = earlier(due, m.Wall())
+		due = times.Earlier(due, m.Wall())
 	}
 	for _, n := range w.snapshotNodes() {
 		if !n.Absent {
-			due = earlier(due, n.machine.Wall())
+			due = times.Earlier(due, n.machine.Wall())
 		}
 	}
 	var bound time.Time
 	w.store.mu.Lock()
 	for _, is := range w.store.workers {
-		bound = later(bound, last(is.record))
+		bound = times.Later(bound, last(is.record))
 	}
 	w.store.mu.Unlock()
-	return earlier(due, bound)
+	return times.Earlier(due, bound)
 }

@@ -19,5 +19,5 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// Text returns t as the leases write it in logs and errors.
+// Text returns t in UTC, with milliseconds.
 func Text(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
