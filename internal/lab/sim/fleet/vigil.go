@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -87,7 +88,8 @@ func (w *world) unsettled() string {
 	unused, nodes := w.Last+1, w.snapshotNodes()
 	engine := w.store.machine.Wall()
 	w.store.mu.Lock()
-	for _, is := range w.store.workers {
+	for _, worker := range slices.Sorted(maps.Keys(w.store.workers)) { // so that each run says the same
+		is := w.store.workers[worker]
 		r := is.record
 		if r.renewed.After(engine) && r.State == lease.StateHeld { // and a reader without a past takes its holder for alive
 			w.store.mu.Unlock()
