@@ -96,6 +96,7 @@ func (w Wire) Trace() (of string, told bool, err error) {
 	return of, told, err
 }
 
+// TraceOf returns what tells that a store was used before it lost its entries: see Line.Trace.
 func TraceOf(ctx context.Context, s driver.Store) (of string, told bool, err error) {
 	if d, ok := s.(Directory); ok {
 		return d.Trace(ctx)
@@ -116,6 +117,7 @@ func (w Wire) Read() Reading {
 	return r
 }
 
+// ThisMoment reads the steady clocks of this host.
 func ThisMoment() protocol.Moment {
 	host, boot, asleep := machine.BootClock()
 	return protocol.Moment{At: machine.Now(), Host: host, Boot: boot, Asleep: asleep}
@@ -125,6 +127,7 @@ func (w Wire) Floor() Floor { return w.Asker.Floor() }
 
 func (w Wire) Away() error { return WhyAway(w.Store) }
 
+// WhyAway returns why a store goes on without the store behind it, or nil if it does not.
 func WhyAway(s driver.Store) error {
 	if of, ok := s.(absent); ok {
 		return of.WhyAway()
