@@ -75,7 +75,7 @@ func (s *search) begin() (err error) {
 			s.log.namesake(by)
 		}
 	}
-	s.read, s.bad, s.left, s.whole, s.races = map[int]protocol.Record{}, map[int]error{}, 0, false, 0
+	s.scan, s.races = scan{read: map[int]protocol.Record{}, bad: map[int]error{}}, 0
 	s.tried = s.clones.free(s.line, s.tried)
 	if s.badOwner && s.o.Reuse == ReuseKeep { // one of the records may be the owner's
 		return s.readAll()

@@ -15,15 +15,12 @@ import (
 type search struct {
 	needs
 	round
-	line  book.Line // with a limit for each request
-	begun time.Time
-
-	conflicts int       // how many saves in turn met a conflict, without a rest between them
-	full      error     // why the last round found nothing to take; nil if it did, or none has ended
-	probes    int       // how many worker IDs were read at random
-	shared    time.Time // when share last asked the store
-	failures  []error   // of saves, other than conflicts
-	tried     []attempt // saves that failed but may still be made, or that took a worker ID in vain
+	saves
+	line   book.Line // with a limit for each request
+	begun  time.Time
+	full   error     // why the last round found nothing to take; nil if it did, or none has ended
+	probes int       // how many worker IDs were read at random
+	shared time.Time // when share last asked the store
 }
 
 // needs is what a search gets from the lease for which it searches.
@@ -55,16 +52,28 @@ type reporter interface {
 // round is what a search reads from the door and the engine's time on. It is forgotten when the
 // round ends.
 type round struct {
+	scan
 	door     protocol.Door
-	now      time.Time               // the engine's; zero if it has no clock
-	asked    protocol.Moment         // when now was read
-	owner    Entry                   // of the owner's last worker ID, if it can be read
-	badOwner bool                    // the owner's entry cannot be read
-	read     map[int]protocol.Record // nil before a round begins
-	bad      map[int]error           // worker IDs that are unusable
-	left     time.Duration           // until the first lost record may be replaced; 0 if none is lost
-	whole    bool                    // all worker IDs were read
-	races    int                     // how often other processes were quicker
+	now      time.Time       // the engine's; zero if it has no clock
+	asked    protocol.Moment // when now was read
+	owner    Entry           // of the owner's last worker ID, if it can be read
+	badOwner bool            // the owner's entry cannot be read
+	races    int             // how often other processes were quicker
+}
+
+// scan is what a round has read of the worker IDs.
+type scan struct {
+	read  map[int]protocol.Record // nil before a round begins
+	bad   map[int]error           // worker IDs that are unusable
+	left  time.Duration           // until the first lost record may be replaced; 0 if none is lost
+	whole bool                    // all worker IDs were read
+}
+
+// saves are the saves of a search that took no worker ID.
+type saves struct {
+	tried     []attempt // that may still be made, or took a worker ID in vain
+	failures  []error   // other than conflicts
+	conflicts int       // in turn, without a rest between them
 }
 
 // attempt is a record whose save takes a worker ID.
@@ -121,7 +130,7 @@ func (s *search) silent(r protocol.Record) time.Duration {
 }
 
 // because adds the last failure of a save to err, which is a context's.
-func (s *search) because(err error) error {
+func (s *saves) because(err error) error {
 	if n := len(s.failures); n > 0 && book.IsTimeout(err) {
 		return book.Once(fmt.Errorf("%w: %w", s.failures[n-1], err))
 	}
@@ -141,7 +150,7 @@ func (s *search) still(waits, err error) error {
 }
 
 // raced counts a conflict. It returns an error if there were so many that the search is to end.
-func (s *search) raced(err error) error {
+func (s *saves) raced(err error) error {
 	if s.conflicts++; s.conflicts < maxAllRaces {
 		return nil
 	}

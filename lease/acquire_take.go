@@ -25,24 +25,23 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	if err != nil {
 		return attempt{}, leaseError(err)
 	}
-	id := protocol.Record{
-		Token:  s.clones.newToken(born, begun.At),
-		Owner:  s.o.Owner,
-		Host:   hostname(),
-		PID:    os.Getpid(),
-		Reuse:  s.o.Reuse,
-		Window: s.o.Window,
-		Store:  s.door.Name,
-		Copy:   s.o.LocalCopy != "",
-
+	by := protocol.Holder{
+		Token:      s.clones.newToken(born, begun.At),
+		Owner:      s.o.Owner,
+		Host:       hostname(),
+		PID:        os.Getpid(),
+		Reuse:      s.o.Reuse,
+		Window:     s.o.Window,
 		FloorEvery: s.o.FloorEvery,
+		Store:      s.door.Name,
+		Copy:       s.o.LocalCopy != "",
 	}
 	w := protocol.Window{Seq: c.seq, From: rules.Begin(c.from, begun.Own), Before: c.from}
 	if s.o.seeksNamesake() {
-		s.known.namesake.mine[c.record.Worker] = id.Token
+		s.known.namesake.mine[c.record.Worker] = by.Token
 	}
-	id.Least, _ = s.line.Floor().Least(w, false)
-	return attempt{c, w, c.record.Take(w, id, protocol.Clocks{Own: begun.Own, Engine: s.engineNow()}), begun, born, nil}, nil
+	least, _ := s.line.Floor().Least(w, false)
+	return attempt{c, w, c.record.Take(w, by, least, protocol.Clocks{Own: begun.Own, Engine: s.engineNow()}), begun, born, nil}, nil
 }
 
 // save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps

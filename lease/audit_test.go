@@ -46,9 +46,10 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
 	held := func(change func(*protocol.Record)) protocol.Record {
-		r := protocol.Record{Worker: 3, Layout: both, State: StateHeld, Token: "now", Store: "s", ClockSeq: 1, From: at(20), Version: "1",
-			Bounds: []time.Time{at(20), at(30)}, Ended: []protocol.Holding{
-				{Worker: 3, From: at(10), To: at(20), Token: "old"}, {Worker: 3, From: at(0), To: at(5), Token: "older"}}}
+		r := protocol.Record{Worker: 3, Layout: both, State: StateHeld, ClockSeq: 1, From: at(20), Version: "1",
+			Holder: protocol.Holder{Token: "now", Store: "s"}, Bounds: []time.Time{at(20), at(30)},
+			History: protocol.History{Ended: []protocol.Holding{
+				{Worker: 3, From: at(10), To: at(20), Token: "old"}, {Worker: 3, From: at(0), To: at(5), Token: "older"}}}}
 		if change != nil {
 			change(&r)
 		}
@@ -117,9 +118,9 @@ func TestHistoryNamesTheHoldersAroundAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
 	h := audited(protocol.Door{Name: "s", Layout: both, Open: true}, none,
-		protocol.Record{Worker: 3, Layout: both, Token: "c", From: at(20), Bounds: []time.Time{at(30)}, Version: "1",
-			Ended: []protocol.Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"},
-				{From: at(-9), To: at(-9), Token: "unused"}}})
+		protocol.Record{Worker: 3, Layout: both, Holder: protocol.Holder{Token: "c"}, From: at(20), Bounds: []time.Time{at(30)}, Version: "1",
+			History: protocol.History{Ended: []protocol.Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"},
+				{From: at(-9), To: at(-9), Token: "unused"}}}})
 	for s, want := range map[int][2]string{
 		-1: {"", "a"},
 		2:  {"", "b"},
@@ -175,7 +176,7 @@ func TestHistoryOfHoldingsThatOverlap(t *testing.T) {
 				Token:    fmt.Sprint(i),
 			})
 		}
-		h := audited(protocol.Door{Name: "s", Layout: l, Open: true}, none, protocol.Record{Layout: l, Version: "1", Ended: all, Bounds: []time.Time{{}}})
+		h := audited(protocol.Door{Name: "s", Layout: l, Open: true}, none, protocol.Record{Layout: l, Version: "1", History: protocol.History{Ended: all}, Bounds: []time.Time{{}}})
 		for ms := range 60 {
 			for seq := range 2 {
 				if seq >= 1<<l.ClockSeqBits {
@@ -316,7 +317,7 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 func TestHistoryAllocatesNothing(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	h := audited(protocol.Door{Name: "s", Layout: both, Open: true}, none,
-		protocol.Record{Worker: 3, Layout: both, Token: "c", From: begun, Bounds: []time.Time{begun.Add(time.Hour)}, Version: "1"})
+		protocol.Record{Worker: 3, Layout: both, Holder: protocol.Holder{Token: "c"}, From: begun, Bounds: []time.Time{begun.Add(time.Hour)}, Version: "1"})
 	for _, id := range []snowflake.ID{idAt(both, 3, 0, begun), idAt(both, 4, 0, begun), idAt(both, 3, 0, begun.Add(time.Hour)), -1} {
 		assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = h.Whois(id) }))
 	}
@@ -330,7 +331,7 @@ func BenchmarkHistory(b *testing.B) {
 	d := protocol.Door{Name: "s", Layout: l, Open: true}
 	h := newHistory(d)
 	for worker := range 1024 {
-		r := protocol.Record{Worker: worker, Layout: l, Token: "now", Store: "s", Version: "1", Bounds: []time.Time{begun}}
+		r := protocol.Record{Worker: worker, Layout: l, Holder: protocol.Holder{Token: "now", Store: "s"}, Version: "1", Bounds: []time.Time{begun}}
 		for n := range holdings / 1024 {
 			r.Ended = append(r.Ended, protocol.Holding{
 				Worker: worker,

@@ -22,7 +22,7 @@ import (
 // still finds every sentinel.
 func TestErrorTextsNameCauseFirst(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)
-	record := protocol.Record{Worker: 3, State: StateFree, Owner: "orders-1", Host: "h", PID: 7, Bounds: []time.Time{at}}
+	record := protocol.Record{Worker: 3, State: StateFree, Holder: protocol.Holder{Owner: "orders-1", Host: "h", PID: 7}, Bounds: []time.Time{at}}
 	hangs := &FileError{Path: "/l/worker-0.lock", Err: fmt.Errorf("lock: %w", context.DeadlineExceeded)}
 	patient, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()

@@ -212,8 +212,8 @@ func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
 		}
 		s, err := withLocalCopy(t.Context(), m, &o)
 		require.NoError(t, err)
-		id := protocol.Record{Layout: plain, Token: "t", Owner: o.Owner, Window: span}
-		r, err := book.PutRecord(book.LineTo(t.Context(), s), protocol.Record{Layout: plain, Saves: 1}.Take(protocol.Window{}, id, protocol.Clocks{Own: time.Now()}))
+		by := protocol.Holder{Token: "t", Owner: o.Owner, Window: span}
+		r, err := book.PutRecord(book.LineTo(t.Context(), s), protocol.Record{Layout: plain, Saves: 1}.Take(protocol.Window{}, by, time.Time{}, protocol.Clocks{Own: time.Now()}))
 		require.NoError(t, err)
 		removes = false
 		require.ErrorIs(t, s.Delete(t.Context(), book.RecordKey(0), r.Version), errFault)

@@ -147,7 +147,7 @@ func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
 func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, layout := range []snowflake.Layout{plain, seqs} {
-		unused := protocol.Record{Layout: layout, Token: "a", From: begin, Bounds: []time.Time{begin}}
+		unused := protocol.Record{Layout: layout, Holder: protocol.Holder{Token: "a"}, From: begin, Bounds: []time.Time{begin}}
 		if layout == seqs {
 			unused.Bounds = append(unused.Bounds, begin.Add(time.Minute))
 		}
@@ -155,7 +155,7 @@ func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
 		longer := unused.Holding()
 		longer.To = begin.Add(time.Second)
 		unused.Ended = []protocol.Holding{earlier, longer}
-		next := unused.Take(protocol.Window{From: begin, Before: begin}, protocol.Record{Token: "b", Window: span}, protocol.Clocks{Own: begin})
+		next := unused.Take(protocol.Window{From: begin, Before: begin}, protocol.Holder{Token: "b", Window: span}, time.Time{}, protocol.Clocks{Own: begin})
 		saved, chunk := next.Succeed(unused, begin.Add(-time.Hour))
 		assert.Equal(t, []protocol.Holding{earlier}, saved.Ended)
 		assert.Nil(t, chunk)

@@ -72,7 +72,7 @@ func newLease(s Store, o Options) *Lease {
 		store:    s,
 		slot:     make(chan *hold.Hold, 1),
 		holds:    holds{open: map[*time.Time]struct{}{}},
-		standing: standing{news: make(chan struct{}), done: make(chan struct{})},
+		standing: standing{waiting: waiting{news: make(chan struct{})}, done: make(chan struct{})},
 		known:    known{Watch: book.WatchOf(s), lost: map[int]protocol.Record{}, last: none, namesake: namesake{mine: map[int]string{}}},
 		log:      journal{log: o.Logger},
 		running:  running{asked: make(chan struct{}, 1), ended: make(chan struct{})},

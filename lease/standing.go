@@ -13,19 +13,29 @@ import (
 
 // standing is what calls are told of the lease. mu guards the other fields.
 type standing struct {
-	mu      sync.Mutex
-	bound   binding   // the generator; zero if there is none yet
+	mu    sync.Mutex
+	bound binding // the generator; zero if there is none yet
+	stats Stats
+	wiped bool // the store lost the record, and perhaps more that is not put back yet
+	troubles
+	waiting
+	done chan struct{} // closed when err is set
+}
+
+// troubles are why no more IDs can be stamped.
+type troubles struct {
 	err     error     // why the lease ended
 	loss    error     // why the granted worker ID was lost; nil again after another one is granted
 	failing error     // why the last renewal failed; nil if it succeeded
 	cause   error     // the last failure that was more than a time-out,
 	caused  time.Time // and when it was
-	wiped   bool      // the store lost the record, and perhaps more that is not put back yet
-	stats   Stats
-	wanted  *granted      // calls wait for more than this grant,
-	since   time.Time     // and since when
-	news    chan struct{} // closed, and made anew, when one of the fields above changes
-	done    chan struct{} // closed when err is set
+}
+
+// waiting are the calls that wait for more than a grant.
+type waiting struct {
+	wanted *granted      // the grant,
+	since  time.Time     // and since when they wait
+	news   chan struct{} // closed, and made anew, when something changes that calls are told
 }
 
 // Stats says how a Lease is doing.

@@ -222,7 +222,7 @@ func TestHoldersReturnsTheHoldersBesideAnUnreadableStore(t *testing.T) {
 		holders, err := Holders(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)
 		require.Len(t, holders, 1)
-		stray, err := book.IsStray(m.line(), protocol.Record{Saves: 1, Store: "s"})
+		stray, err := book.IsStray(m.line(), protocol.Record{Saves: 1, Holder: protocol.Holder{Store: "s"}})
 		require.NoError(t, err)
 		require.False(t, stray, "its holder may have looked at the entry before")
 	})

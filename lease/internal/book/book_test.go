@@ -44,7 +44,7 @@ func (k kept) Put(key, old string, value []byte) (driver.Entry, error) {
 func TestHistoryThatIsNotStoredIsAnError(t *testing.T) {
 	s := kept{entries: map[string]driver.Entry{}, refuses: HistoryPrefix}
 	for _, c := range []protocol.Chunks{{First: 0, Next: 1}, {First: 0, Next: 2}} {
-		kept, _, err := spill(s, protocol.Record{Chunks: c}, []protocol.Holding{{Token: "a"}}, time.Time{})
+		kept, _, err := spill(s, protocol.Record{History: protocol.History{Chunks: c}}, []protocol.Holding{{Token: "a"}}, time.Time{})
 		require.ErrorIs(t, err, errRefused)
 		require.Equal(t, c, kept.Chunks)
 	}
@@ -59,7 +59,7 @@ func TestHistoryKeepsHoldingThatEndsAfterTheLastOfItsChunk(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Put(ChunkKey(0, 0), "", value)
 	require.NoError(t, err)
-	r := protocol.Record{Chunks: protocol.Chunks{First: 0, Next: 2}}
+	r := protocol.Record{History: protocol.History{Chunks: protocol.Chunks{First: 0, Next: 2}}}
 	kept, trimmed, err := spill(s, r, []protocol.Holding{{From: at(30), To: at(40), Token: "c"}}, at(20))
 	require.NoError(t, err)
 	assert.Equal(t, 0, kept.Chunks.First)
@@ -90,7 +90,7 @@ func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
 // One clock that is wrong makes no live holder look dead.
 func TestEnginesClockAloneTakesNobodyForDead(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0).UTC() }
-	r := protocol.Record{State: protocol.StateHeld, Window: 3 * time.Second, Layout: snowflake.DefaultLayout(),
+	r := protocol.Record{State: protocol.StateHeld, Holder: protocol.Holder{Window: 3 * time.Second}, Layout: snowflake.DefaultLayout(),
 		Bounds: []time.Time{at(3)}, From: at(0), Renewed: at(0), Version: "5"}
 	for _, test := range []struct {
 		own, engine int

@@ -24,7 +24,8 @@ func at(s int) time.Time { return time.Date(2026, 11, 21, 12, 0, s, 0, time.UTC)
 
 // rec returns the record of a holder with this bound.
 func rec(token string, bound int) protocol.Record {
-	return protocol.Record{Layout: seqs, Token: token, Owner: token, State: protocol.StateHeld, Saves: 5, Window: 3 * time.Second,
+	return protocol.Record{Layout: seqs, State: protocol.StateHeld, Saves: 5,
+		Holder: protocol.Holder{Token: token, Owner: token, Window: 3 * time.Second},
 		Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), Version: "5"}
 }
 

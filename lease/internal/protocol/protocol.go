@@ -110,18 +110,16 @@ func (r Record) Start(now time.Time) (seq int, from time.Time) {
 	return seq, r.BoundOf(seq)
 }
 
-// Take returns the record with which a new holder takes the worker ID of r from the bound of w on.
-// id has the holder's Token, Owner, Host, PID, Reuse, Window, FloorEvery, Store, Copy and Least.
+// Take returns the record with which a new holder, by, takes the worker ID of r from the bound of w
+// on. The holder stamps nothing before least.
 // The bound is at most a window ahead of the clock, as the wait after a loss of all entries
 // requires. If w begins later, renewals move the bound before w begins.
-func (r Record) Take(w Window, id Record, c Clocks) Record {
+func (r Record) Take(w Window, by Holder, least time.Time, c Clocks) Record {
+	by.Reuse = max(by.Reuse, r.Reuse)
 	next := r
-	next.Prior = r.leaves(c)
-	next.Least, next.NoFloor = id.Least, false
-	next.State, next.Reuse, next.Waited = StateHeld, max(r.Reuse, id.Reuse), Waited{}
-	next.Token, next.Owner, next.Host, next.PID, next.Window = id.Token, id.Owner, id.Host, id.PID, id.Window
-	next.FloorEvery, next.Store, next.Copy = id.FloorEvery, id.Store, id.Copy
-	return next.withWindow(w, times.Later(w.Before, c.Own.Add(id.Window)))
+	next.Holder, next.Prior = by, r.leaves(c)
+	next.State, next.Least, next.NoFloor, next.Waited = StateHeld, least, false, Waited{}
+	return next.withWindow(w, times.Later(w.Before, c.Own.Add(by.Window)))
 }
 
 // leaves returns what the holder of r, and those before it, may still stamp.

@@ -32,7 +32,7 @@ func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 
 // rec returns a record of worker ID 0 with this bound, in a layout with clock sequences.
 func rec(token string, s State, bound int) Record {
-	return Record{Layout: seqs, Token: token, Owner: token, State: s, Saves: 5, Window: span,
+	return Record{Layout: seqs, Holder: Holder{Token: token, Owner: token, Window: span}, State: s, Saves: 5,
 		Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), Version: "5"}
 }
 
@@ -82,22 +82,22 @@ func TestWindowBeginsAtTheBoundAndAtTheWatermark(t *testing.T) {
 func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
 	old := rec("a", StateHeld, 9)
 	old.NoFloor, old.Waited, old.Host, old.Reuse, old.Store = true, Waited{For: span}, "h", ReuseKeep, "s"
-	id := Record{Token: "b", Owner: "b", Host: "i", PID: 7, Window: span, Store: "t", Copy: true, Least: at(9)}
-	next := old.Take(Window{From: at(9), Before: at(9)}, id, Clocks{Own: at(1)})
+	by := Holder{Token: "b", Owner: "b", Host: "i", PID: 7, Window: span, Store: "t", Copy: true}
+	next := old.Take(Window{From: at(9), Before: at(9)}, by, at(9), Clocks{Own: at(1)})
 	assert.Equal(t, at(9), next.Bound())
-	assert.Equal(t, at(10), old.Take(Window{From: at(9), Before: at(9)}, id, Clocks{Own: at(7)}).Bound())
-	want := Record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: StateHeld, Saves: 5, Window: span,
-		Bounds: []time.Time{at(9)}, From: at(9), To: at(9), Least: at(9),
-		Store: "t", Copy: true, Reuse: ReuseKeep, Prior: Prior{at(0), at(9)}, Version: "5"}
+	assert.Equal(t, at(10), old.Take(Window{From: at(9), Before: at(9)}, by, at(9), Clocks{Own: at(7)}).Bound())
+	want := Record{Layout: seqs, State: StateHeld, Saves: 5, Holder: by,
+		Bounds: []time.Time{at(9)}, From: at(9), To: at(9), Least: at(9), Prior: Prior{at(0), at(9)}, Version: "5"}
+	want.Reuse = ReuseKeep
 	assert.Equal(t, want, next)
-	assert.Zero(t, rec("a", StateFree, 9).Take(Window{}, id, Clocks{Own: at(1)}).Prior, "who gave the worker ID back stamps nothing")
-	assert.Zero(t, old.Take(Window{}, id, Clocks{at(9), at(9)}).Prior, "its window has ended")
+	assert.Zero(t, rec("a", StateFree, 9).Take(Window{}, by, at(9), Clocks{Own: at(1)}).Prior, "who gave the worker ID back stamps nothing")
+	assert.Zero(t, old.Take(Window{}, by, at(9), Clocks{at(9), at(9)}).Prior, "its window has ended")
 	for _, c := range []Clocks{{at(8), at(9)}, {at(9), at(8)}} {
-		assert.Equal(t, Prior{at(0), at(9)}, old.Take(Window{}, id, c).Prior, "its window may be open: %v", c)
+		assert.Equal(t, Prior{at(0), at(9)}, old.Take(Window{}, by, at(9), c).Prior, "its window may be open: %v", c)
 	}
 	old.Prior = Prior{at(-3), at(8)}
-	assert.Equal(t, Prior{at(-3), at(9)}, old.Take(Window{}, id, Clocks{Own: at(7)}).Prior)
-	assert.Equal(t, Prior{at(0), at(9)}, old.Take(Window{}, id, Clocks{Own: at(8)}).Prior, "a window that has ended is not remembered")
+	assert.Equal(t, Prior{at(-3), at(9)}, old.Take(Window{}, by, at(9), Clocks{Own: at(7)}).Prior)
+	assert.Equal(t, Prior{at(0), at(9)}, old.Take(Window{}, by, at(9), Clocks{Own: at(8)}).Prior, "a window that has ended is not remembered")
 	old.Prior = Prior{}
 	undone := next.Undo(rec("a", StateFree, 9), Window{From: at(10), Before: at(9)})
 	want.State, want.Owner, want.Reuse = StateFree, "a", ReuseAny
@@ -171,7 +171,7 @@ func TestReleaseDoesNotMoveTheBoundAhead(t *testing.T) {
 func TestHistoryOfTheNextRecord(t *testing.T) {
 	old := rec("a", StateHeld, 3)
 	old.Ended, old.Forgotten = []Holding{{Token: "b", To: at(-2)}, {Token: "c", From: at(-2), To: at(0)}}, at(-5)
-	next := old.Take(Window{From: at(3), Before: at(3)}, Record{Token: "d", Window: span}, Clocks{Own: at(3)})
+	next := old.Take(Window{From: at(3), Before: at(3)}, Holder{Token: "d", Window: span}, time.Time{}, Clocks{Own: at(3)})
 	next.Saves = 9
 	kept, chunk := next.Succeed(old, at(-3))
 	assert.Equal(t, []any{uint64(10), at(-5), append(old.Ended, old.Holding())}, []any{kept.Saves, kept.Forgotten, kept.Ended})
@@ -227,7 +227,7 @@ func TestWaitAfterALoss(t *testing.T) {
 	assert.Equal(t, Door{Name: "s", Open: true, Waited: Waited{For: 9 * time.Second}, Healed: true, Floor: at(1), Version: "1"}, d)
 
 	floors := func(before, engine, now int) (all [2]time.Time) {
-		old := Record{Floor: at(before), Store: "t", Waited: Waited{For: time.Minute}}
+		old := Record{Floor: at(before), Holder: Holder{Store: "t"}, Waited: Waited{For: time.Minute}}
 		missing, _ := old.Missing(0, m, Clocks{at(now), at(engine)}, time.Minute)
 		return [2]time.Time{Door{Name: "s", Healed: true, Floor: at(engine)}.Heal(old, at(now)).Floor, missing.Floor}
 	}
@@ -318,7 +318,7 @@ func TestLowestInstantThatMayBeStamped(t *testing.T) {
 
 func TestRecordThatNobodyCanHaveSavedIsRefused(t *testing.T) {
 	valid := func() Record {
-		return Record{Worker: 1<<both.WorkerBits - 1, Layout: both, Saves: 1, Token: "a", State: StateSpent, Reuse: ReuseOnce, Window: 1,
+		return Record{Worker: 1<<both.WorkerBits - 1, Layout: both, Saves: 1, State: StateSpent, Holder: Holder{Token: "a", Reuse: ReuseOnce, Window: 1},
 			ClockSeq: 1<<both.ClockSeqBits - 1, Bounds: make([]time.Time, 1<<both.ClockSeqBits)}
 	}
 	read := func(key int, r Record) error {

@@ -14,14 +14,11 @@ import (
 
 // Record is what the store keeps for a worker ID.
 type Record struct {
-	Worker int    `json:"worker"`
-	Saves  uint64 `json:"saves"` // counts the saves, from 1; an unused worker ID has 0
-	Token  string `json:"token"` // of the acquisition: no two acquisitions have the same
-	State  State  `json:"state"`
-	Reuse  Reuse  `json:"reuse"` // of the last holder; the next holder keeps to it
-	Owner  string `json:"owner"` // Options.Owner of the last holder
-	Host   string `json:"host"`  // on which host the last holder ran, for people
-	PID    int    `json:"pid"`
+	Worker  int    `json:"worker"`
+	Saves   uint64 `json:"saves"` // counts the saves, from 1; an unused worker ID has 0
+	State   State  `json:"state"`
+	Holder         // the last one
+	History        // of those before
 
 	// Layout is the layout of the IDs. Bounds are in its ticks, so all holders must have
 	// the same.
@@ -42,32 +39,9 @@ type Record struct {
 	ClockSeq int       `json:"clockSeq"`
 	From     time.Time `json:"from"`
 
-	// Store is the name of the store when the worker ID was taken. A store that has lost all
-	// of its entries gets another name.
-	Store string `json:"store"`
-
 	// Marked says that the worker ID has a mark, from which others learn if its record is
 	// lost.
 	Marked bool `json:"marked"`
-
-	// Copy says that the holder has a LocalCopy.
-	Copy bool `json:"copy,omitempty"`
-
-	// Ended has the latest of the holdings that have ended, and Chunks says where the
-	// earlier holdings are.
-	Ended  []Holding `json:"ended,omitempty"`
-	Chunks Chunks    `json:"chunks,omitzero"`
-
-	// Forgotten is the time before which holders may be missing from the history. The zero
-	// time means that the history is complete.
-	Forgotten time.Time `json:"forgotten,omitzero"`
-
-	// Window is the holder's Options.Window. The holder renews three times in each window,
-	// so it is taken for dead after a whole window without a renewal.
-	Window time.Duration `json:"window"`
-
-	// FloorEvery is the holder's Options.FloorEvery.
-	FloorEvery time.Duration `json:"floorEvery,omitzero"`
 
 	// Waited is how long a record whose State is StateLost is known to have been lost.
 	Waited Waited `json:"waited,omitzero"`
@@ -91,6 +65,37 @@ type Record struct {
 
 	Version    string `json:"-"` // of the entry; empty if there is no entry
 	Unreadable error  `json:"-"` // why the entry cannot be read
+}
+
+// Holder is what a process tells of itself when it takes a worker ID.
+type Holder struct {
+	Token string `json:"token"` // of the acquisition: no two acquisitions have the same
+	Owner string `json:"owner"` // Options.Owner
+	Host  string `json:"host"`  // where the process runs, for people
+	PID   int    `json:"pid"`
+	Reuse Reuse  `json:"reuse"` // Options.Reuse, or that of an earlier holder if that is stricter
+
+	// Window is Options.Window. The holder renews three times in each window, so it counts as dead
+	// after a whole window without a renewal.
+	Window     time.Duration `json:"window"`
+	FloorEvery time.Duration `json:"floorEvery,omitzero"` // Options.FloorEvery
+
+	// Store is the name of the store when the worker ID was taken. A store that has lost all of its
+	// entries gets another name.
+	Store string `json:"store"`
+	Copy  bool   `json:"copy,omitempty"` // the holder has a LocalCopy
+}
+
+// who names the holder, for people.
+func (h Holder) who() string { return Who(h.Owner, h.Host, h.PID) }
+
+// History is what the store keeps of the holdings of a worker ID that have ended.
+type History struct {
+	Ended  []Holding `json:"ended,omitempty"` // the latest
+	Chunks Chunks    `json:"chunks,omitzero"` // where the earlier ones are
+
+	// Forgotten is the time before which holdings may be missing; zero if none is.
+	Forgotten time.Time `json:"forgotten,omitzero"`
 }
 
 // Holding is lease.Holding.
@@ -185,9 +190,6 @@ func (r Record) same(other Record) bool {
 	return r.Worker == other.Worker && r.Saves == other.Saves && r.Token == other.Token && r.State == other.State &&
 		r.ClockSeq == other.ClockSeq && slices.EqualFunc(r.Bounds, other.Bounds, time.Time.Equal)
 }
-
-// who names the holder, for people.
-func (r Record) who() string { return Who(r.Owner, r.Host, r.PID) }
 
 // Who names a process, for people.
 func Who(owner, host string, pid int) string { return fmt.Sprintf("%s (%s, pid %d)", owner, host, pid) }
