@@ -106,8 +106,8 @@ func (g *Generator) lease(l Lease) error {
 func (g *Generator) serve(l Lease) (own bool, err error) {
 	w := g.window
 	w.lease = l
-	w.extender, _ = l.(Extender)
-	w.bumper, _ = l.(Bumper)
+	w.extender, _ = as[Extender](l)
+	w.bumper, _ = as[Bumper](l)
 	w.terms, own = contract.Of[Layout](l)
 	if own && w.terms.Bind == nil {
 		return own, fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
@@ -116,6 +116,16 @@ func (g *Generator) serve(l Lease) (own bool, err error) {
 		g.machine = w.terms.Generation()
 	}
 	return own, nil
+}
+
+// as returns l as an Extender or a Bumper. A lease of package lease has their methods in its terms.
+func as[T Lease](l Lease) (t T, ok bool) {
+	if t, ok = l.(T); ok {
+		return t, true
+	}
+	terms, _ := contract.Of[Layout](l)
+	t, ok = terms.Methods.(T)
+	return t, ok
 }
 
 // look takes over the lease's grant, and closes the time before it. Later IDs are greater, unless

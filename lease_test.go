@@ -12,18 +12,22 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/contract"
 )
 
 // testLease grants what the test sets, on terms that the test sets.
 type testLease struct {
-	terms
+	contract.Private[Layout]
+	terms *terms
 	grant atomic.Pointer[Grant]
 	asked atomic.Int64
 	clock Clock
 }
 
 func newTestLease(from, to time.Time) *testLease {
-	l := &testLease{terms: terms{Bind: func(binding) error { return nil }}}
+	l := &testLease{terms: &terms{Bind: func(binding) error { return nil }}}
+	l.Private = contract.Keep(l.terms)
 	l.grant.Store(&Grant{Worker: 1, From: from, To: to})
 	return l
 }

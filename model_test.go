@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/contract"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
@@ -241,7 +242,7 @@ func (s *script) bump(g Grant, now time.Time) {
 
 // scripted is the Lease that plays a script.
 type scripted struct {
-	terms
+	contract.Private[Layout]
 	mu    sync.Mutex
 	s     script
 	given []Grant // all
@@ -290,7 +291,7 @@ func (l *scripted) bump(g Grant, now time.Time) error {
 
 // able returns l as a Lease that has only the methods that the script allows.
 func (l *scripted) able() Lease {
-	l.terms.Bind = func(b binding) error { l.bound = b; return nil }
+	l.Private = contract.Keep(&terms{Bind: func(b binding) error { l.bound = b; return nil }})
 	switch {
 	case l.s.extends > 0 && l.s.bumps:
 		return struct {

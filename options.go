@@ -99,7 +99,7 @@ func (o *Options) check(worker int, lease Lease) error {
 
 // checkPolicy refuses a policy that would always fail.
 func (o *Options) checkPolicy(lease Lease) error {
-	_, canBump := lease.(Bumper)
+	_, canBump := as[Bumper](lease)
 	switch p := o.OnBackward.(type) {
 	case waitPolicy:
 		if p.max < 0 {

@@ -134,7 +134,7 @@ func TestCloneDoesNotChangeTheClockSequence(t *testing.T) {
 		worker := h.Worker()
 		before := m.record(worker)
 		vm.clone()
-		require.NoError(t, h.Bump(t.Context(), h.Grant(), time.Now()))
+		require.NoError(t, served{h.Lease}.Bump(t.Context(), h.Grant(), time.Now()))
 		assert.Equal(t, before, m.record(worker))
 		assert.NotEqual(t, worker, h.Worker())
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/contract"
 )
 
 // The generator of a process is made anew each time, from what has happened to it.
@@ -58,7 +59,7 @@ func (e event) bumps() bool { return !e.then.To.IsZero() }
 // deals is the lease of a generator that is made anew, and asks for nothing that it did not get
 // then.
 type deals struct {
-	terms
+	private
 	binding binding
 	event   event
 	lease   *Lease // after all that has happened
@@ -82,7 +83,7 @@ func (d *deals) Extend(context.Context, snowflake.Grant, time.Time) error { retu
 
 func (d *deals) CanBump(t time.Time) bool {
 	if d.lease != nil {
-		return d.lease.CanBump(t)
+		return served{d.lease}.CanBump(t)
 	}
 	return d.event.bumps()
 }
@@ -102,7 +103,7 @@ func (d *deals) Bump(ctx context.Context, g snowflake.Grant, t time.Time) error 
 		r.notes(reply{})
 	}
 	d.bumped = true
-	return d.lease.Bump(ctx, g, t)
+	return served{d.lease}.Bump(ctx, g, t)
 }
 
 // keeps reports whether the lease's slot is not empty.
@@ -115,7 +116,7 @@ func (r *replay) generator(events int) (*snowflake.Generator, *deals) {
 	p, w := r.p, r.w
 	own := r.reading.Own
 	d := &deals{event: p.gen[0]}
-	d.terms.Bind = func(b binding) error { d.binding = b; return nil }
+	d.private = contract.Keep(&terms{Bind: func(b binding) error { d.binding = b; return nil }})
 	o := &snowflake.Options{Layout: w.layout(), OnBackward: snowflake.FailPolicy(), Clock: snowflake.ClockFunc(func() time.Time { return now.reading.Own })}
 	if w.seqBits > 0 {
 		o.OnBackward = snowflake.ClockSeqPolicy()

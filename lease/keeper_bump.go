@@ -9,9 +9,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// CanBump reports whether Bump can change the clock sequence now: see [snowflake.Bumper]. The
-// lease's generator calls it.
-func (l *Lease) CanBump(now time.Time) bool {
+// CanBump reports whether Bump can change the clock sequence now: see [snowflake.Bumper].
+func (l served) CanBump(now time.Time) bool {
 	is := l.shown.Load()
 	if is == nil || is.own.Worker != l.Worker() {
 		return false // it is being replaced
@@ -21,9 +20,8 @@ func (l *Lease) CanBump(now time.Time) bool {
 }
 
 // Bump changes the clock sequence of the grant g, and records the change: see [snowflake.Bumper].
-// It waits for the store for up to two thirds of a window, because it saves and then looks. The
-// lease's generator calls it.
-func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) error {
+// It waits for the store for up to two thirds of a window, because it saves and then looks.
+func (l served) Bump(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.Window*2/3)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()

@@ -9,9 +9,12 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
+// served is a Lease with the methods that only the generator that it serves calls.
+type served struct{ *Lease }
+
 // Extend waits for a later end of the window than g.To, or for another worker ID: see
-// [snowflake.Extender]. The lease's generator calls it.
-func (l *Lease) Extend(ctx context.Context, g snowflake.Grant, now time.Time) error {
+// [snowflake.Extender].
+func (l served) Extend(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	// The renewing goroutine does one renewal for all calls that wait.
 	early, begun := g.To.Sub(now), machine.Now() // until g.To, the regular renewal will do
 	if l.generation() != l.grant.Load().generation {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/contract"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
@@ -17,9 +18,9 @@ import (
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
 // is for [snowflake.NewLeased]. All methods may be called by any number of goroutines.
 type Lease struct {
-	terms // for the generator
-	o     Options
-	store Store
+	private // the terms for the generator
+	o       Options
+	store   Store
 	cloning
 
 	slot     chan *hold.Hold         // room for one; whoever takes the hold out owns it
@@ -79,11 +80,12 @@ func newLease(s Store, o Options) *Lease {
 	}
 	l.slot <- nil
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.terms = terms{
+	l.private = contract.Keep(&terms{
+		Methods:    served{l},
 		Generation: func() *atomic.Uint64 { return l.vm },
 		Born:       func() uint64 { return l.grant.Load().generation },
 		Bind:       l.bind,
-	}
+	})
 	return l
 }
 

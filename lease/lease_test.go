@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,6 +62,22 @@ func TestRecordsOfAnotherLayoutAreRefused(t *testing.T) {
 		assert.ErrorIs(t, err, ErrLayout)
 		assert.Equal(t, LayoutError{Worker: none, Where: "the store", Has: fleet, Want: other}, *layout)
 	})
+}
+
+// Users have no use for what only the generator calls.
+func TestLeaseHidesWhatOnlyItsGeneratorUses(t *testing.T) {
+	of := reflect.TypeFor[*Lease]()
+	var methods, fields []string
+	for i := range of.NumMethod() {
+		methods = append(methods, of.Method(i).Name)
+	}
+	for _, f := range reflect.VisibleFields(of.Elem()) {
+		if f.IsExported() {
+			fields = append(fields, f.Name)
+		}
+	}
+	assert.Equal(t, []string{"AcceptLeap", "Clock", "Done", "Err", "Grant", "Hold", "Layout", "Ready", "Release", "Stats", "Worker"}, methods)
+	assert.Empty(t, fields)
 }
 
 func TestLeaseServesOneGeneratorOfItsLayout(t *testing.T) {
@@ -155,7 +172,7 @@ func TestNoBumpAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := mustAcquire(t, newMemory(), seqs, clockAt(0))
 		require.NoError(t, h.Release(t.Context()))
-		assert.ErrorIs(t, h.Bump(t.Context(), h.Grant(), time.Now().Add(-time.Hour)), ErrReleased)
+		assert.ErrorIs(t, served{h.Lease}.Bump(t.Context(), h.Grant(), time.Now().Add(-time.Hour)), ErrReleased)
 	})
 }
 
@@ -242,18 +259,18 @@ func TestBorrowingDoesNotHurryTheRenewal(t *testing.T) {
 		h := mustAcquire(t, m, plain, clockAt(0))
 		g := h.Grant()
 		saves, begun := m.saved(), time.Now()
-		require.NoError(t, h.Extend(t.Context(), g, h.c.Now()))
+		require.NoError(t, served{h.Lease}.Extend(t.Context(), g, h.c.Now()))
 		assert.Equal(t, saves+1, m.saved())
 		assert.GreaterOrEqual(t, time.Since(begun), span/3-span/24-ms)
 		assert.True(t, h.Grant().To.After(g.To))
 
 		m.becomes(down)
 		g = h.Grant()
-		require.Equal(t, errDown, h.Extend(t.Context(), g, h.c.Now()))
+		require.Equal(t, errDown, served{h.Lease}.Extend(t.Context(), g, h.c.Now()))
 		assert.WithinDuration(t, g.To, time.Now(), 0, "the clock has reached the end")
 		ctx, cancel := context.WithTimeout(t.Context(), ms)
 		defer cancel()
-		require.ErrorIs(t, h.Extend(ctx, g, g.To.Add(-time.Second)), context.DeadlineExceeded)
+		require.ErrorIs(t, served{h.Lease}.Extend(ctx, g, g.To.Add(-time.Second)), context.DeadlineExceeded)
 	})
 }
 
@@ -264,7 +281,7 @@ func TestExtendGivesUpIfTheClockIsBehind(t *testing.T) {
 		h := mustAcquire(t, m, plain, clockAt(0))
 		h.c.step(-time.Hour)
 		saves := m.saved()
-		require.ErrorIs(t, h.Extend(t.Context(), h.Grant(), h.Grant().To), snowflake.ErrClockBackward)
+		require.ErrorIs(t, served{h.Lease}.Extend(t.Context(), h.Grant(), h.Grant().To), snowflake.ErrClockBackward)
 		assert.Equal(t, saves+2, m.saved())
 	})
 }

@@ -126,6 +126,7 @@ func unreplaced(lost, err error) error {
 // terms and binding are what a lease and the generator that it serves tell each other.
 type (
 	terms   = contract.Terms[snowflake.Layout]
+	private = contract.Private[snowflake.Layout]
 	binding = contract.Binding[snowflake.Layout]
 )
 
