@@ -204,7 +204,7 @@ var units = []time.Duration{
 }
 
 var epochs = []snowflake.Epoch{
-	snowflake.DefaultEpoch, snowflake.TwitterEpoch, snowflake.UnixEpoch,
+	snowflake.DefaultEpoch, layouts.Twitter().Epoch, snowflake.UnixEpoch,
 	-1, -999, -1000, -62135596800000, 253402300799999, math.MinInt64, math.MaxInt64,
 }
 

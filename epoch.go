@@ -10,12 +10,10 @@ import (
 // Unix epoch.
 type Epoch int64
 
+// These never change, because IDs are stored. Those of other systems are in package layouts.
 const (
 	UnixEpoch    Epoch = 0             // 1970-01-01T00:00:00Z
-	TwitterEpoch Epoch = 1288834974657 // 2010-11-04T01:42:54.657Z, from IdWorker.scala, twepoch
-	DiscordEpoch Epoch = 1420070400000 // 2015-01-01T00:00:00Z, from the API reference, "Snowflakes"
-	// 2026-01-01T00:00:00Z; never changes, because IDs are stored
-	DefaultEpoch Epoch = 1767225600000
+	DefaultEpoch Epoch = 1767225600000 // 2026-01-01T00:00:00Z
 )
 
 // maxSeconds bounds the times of a layout, in seconds on either side of its

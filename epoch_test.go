@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // If one of these numbers changed, stored IDs would change their meaning.
 func TestEpochsNeverChange(t *testing.T) {
 	for want, e := range map[string]snowflake.Epoch{
 		"0 1970-01-01T00:00:00Z":                 snowflake.UnixEpoch,
-		"1288834974657 2010-11-04T01:42:54.657Z": snowflake.TwitterEpoch,
-		"1420070400000 2015-01-01T00:00:00Z":     snowflake.DiscordEpoch,
+		"1288834974657 2010-11-04T01:42:54.657Z": layouts.Twitter().Epoch,
+		"1420070400000 2015-01-01T00:00:00Z":     layouts.Discord().Epoch,
 		"1767225600000 2026-01-01T00:00:00Z":     snowflake.DefaultEpoch,
 		"-1 1969-12-31T23:59:59.999Z":            -1,
 	} {

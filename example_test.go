@@ -215,7 +215,7 @@ func ExampleLayout_Follows() {
 	fmt.Println(err)
 
 	early := snowflake.DefaultLayout()
-	early.Epoch = snowflake.TwitterEpoch
+	early.Epoch = layouts.Twitter().Epoch
 	fmt.Println(early.Follows(layouts.Bwmarrin(), last))
 	// Output:
 	// snowflake: layouts overlap: the old layout has issued 2064000000000000000, stamped 2026-06-08T15:02:01.922Z; the first ID of the new layout, stamped 2026-06-08T15:02:01.923Z, is 57484286562926592

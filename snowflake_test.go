@@ -136,7 +136,7 @@ func TestIDsIncreaseAndCarryTheirTime(t *testing.T) {
 
 // New says what is out of range, and what would silently do nothing or never work.
 func TestNewRefuses(t *testing.T) {
-	twitter := Layout{Epoch: TwitterEpoch, Unit: ms, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
+	twitter := Layout{Epoch: 1288834974657, Unit: ms, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
 	baidu := Layout{Epoch: 1463673600000, Unit: time.Second, TimeBits: 28, WorkerBits: 22, SequenceBits: 13}
 	bits := Layout{Epoch: UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 10}
 	all := bits.Expires().Sub(bits.Epoch.Time()) - ms
@@ -309,7 +309,7 @@ func TestPanicInClockLeavesGeneratorUsable(t *testing.T) {
 // time in the layout's first seconds.
 func TestAfterOfYearsAgoGetsAWarning(t *testing.T) {
 	log := logged(t)
-	twitter := Layout{Epoch: TwitterEpoch, Unit: ms, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
+	twitter := Layout{Epoch: 1288834974657, Unit: ms, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
 	at := func(back time.Duration) ID {
 		id, err := twitter.Encode(Parts{Time: noon.Add(-back)})
 		require.NoError(t, err)
@@ -430,7 +430,9 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 			c.now = at
 			i.refused(want)
 		}
-		assert.Equal(t, Refused{ClockBackward: 1, LeaseExpired: 1, TimeExhausted: 1, BeforeEpoch: 1}, i.Stats().Refused)
+		want := Stats{}.Refused
+		want.ClockBackward, want.LeaseExpired, want.TimeExhausted, want.BeforeEpoch = 1, 1, 1, 1
+		assert.Equal(t, want, i.Stats().Refused)
 
 		c.now = noon
 		short, cancel := context.WithTimeout(t.Context(), ms/2)
@@ -448,11 +450,11 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 		l.change(func(g *Grant) { g.Worker = 1 << 20 })
 		c.now = end
 		assert.ErrorContains(t, i.refused(ErrWorkerRange), "worker 1048576")
-		assert.Equal(t, Refused{ClockBackward: 1, LeaseExpired: 1, TimeExhausted: 1, BeforeEpoch: 1,
-			Deadline: 1, Canceled: 2, Other: 1}, i.Stats().Refused)
+		want.Deadline, want.Canceled, want.Other = 1, 2, 1
+		assert.Equal(t, want, i.Stats().Refused)
 	})
-	var r Refused
-	assert.Same(t, &r.LeaseExpired, r.field(&LeaseExpiredError{Cause: context.DeadlineExceeded}), "a deadline of the store's")
+	var s Stats
+	assert.Same(t, &s.Refused.LeaseExpired, s.refused(&LeaseExpiredError{Cause: context.DeadlineExceeded}), "a deadline of the store's")
 }
 
 // wakeLate issues an ID to a call that waits for the next tick, and wakes late.

@@ -15,19 +15,17 @@ type Stats struct {
 	Bumps    uint64        // changes of the clock sequence
 	Rewinds  uint64        // steps back to an earlier tick
 	Borrowed uint64        // ticks entered ahead of the clock
-	Refused  Refused       // calls that returned an error
-}
 
-// Refused counts calls that returned an error. Each call is counted once, in the first field whose
-// error it matches.
-type Refused struct {
-	ClockBackward uint64 // ErrClockBackward
-	LeaseExpired  uint64 // ErrLeaseExpired
-	TimeExhausted uint64 // ErrTimeExhausted
-	BeforeEpoch   uint64 // ErrBeforeEpoch
-	Deadline      uint64 // context.DeadlineExceeded: no ID was free before the caller's deadline
-	Canceled      uint64 // context.Canceled
-	Other         uint64 // another error, such as a lease's
+	// Refused counts calls that returned an error: each once, in the first field that it matches.
+	Refused struct {
+		ClockBackward uint64 // ErrClockBackward
+		LeaseExpired  uint64 // ErrLeaseExpired
+		TimeExhausted uint64 // ErrTimeExhausted
+		BeforeEpoch   uint64 // ErrBeforeEpoch
+		Deadline      uint64 // context.DeadlineExceeded: no ID was free before the caller's deadline
+		Canceled      uint64 // context.Canceled
+		Other         uint64 // another error, such as a lease's
+	}
 }
 
 // Stats returns what the generator has done so far.
@@ -51,9 +49,9 @@ func (g *Generator) refuse(err error) error {
 		return nil
 	}
 	g.mu.Lock()
-	r := &g.counts().Refused
+	s := g.counts()
 	g.mu.Unlock()
-	n := r.field(err) // without the lock, because err may be a lease's, with methods of its own
+	n := s.refused(err) // without the lock, because err may be a lease's, with methods of its own
 	g.mu.Lock()
 	*n++
 	g.mu.Unlock()
@@ -68,10 +66,10 @@ func (g *Generator) counts() *Stats {
 	return g.counted
 }
 
-// field returns the field that counts err. An expired lease comes before a deadline, because a
+// refused returns the field of s.Refused that counts err. An expired lease comes before a deadline, because a
 // deadline of its store may be the cause.
-func (r *Refused) field(err error) *uint64 {
-	switch {
+func (s *Stats) refused(err error) *uint64 {
+	switch r := &s.Refused; {
 	case errors.Is(err, ErrClockBackward):
 		return &r.ClockBackward
 	case errors.Is(err, ErrLeaseExpired):
@@ -85,5 +83,5 @@ func (r *Refused) field(err error) *uint64 {
 	case errors.Is(err, context.Canceled):
 		return &r.Canceled
 	}
-	return &r.Other
+	return &s.Refused.Other
 }

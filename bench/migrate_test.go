@@ -214,7 +214,7 @@ func parseOldBase32(text string) (snowflake.ID, error) {
 
 // Each row of the table in docs/migrate.md reads what bwmarrin's library wrote.
 func TestMigrateTextsOfBwmarrin(t *testing.T) {
-	layout := snowflake.Layout{Epoch: snowflake.TwitterEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
+	layout := layouts.Bwmarrin()
 	if _, err := bwmarrin.NewNode(1); err != nil { // it sets what Time, Node and Step need
 		t.Fatal(err)
 	}

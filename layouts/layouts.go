@@ -46,25 +46,30 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
+const (
+	twitterEpoch = 1288834974657 // twepoch in IdWorker.scala
+	discordEpoch = 1420070400000 // from "Snowflakes" in Discord's API reference
+)
+
 // Twitter returns the layout of Twitter's snowflake: 41 bits of milliseconds since
-// [snowflake.TwitterEpoch], 5 of datacenter, 5 of worker and 12 of sequence.
+// 2010-11-04T01:42:54.657Z, 5 of datacenter, 5 of worker and 12 of sequence.
 func Twitter() snowflake.Layout {
 	return datacenters(Bwmarrin())
 }
 
 // Bwmarrin returns the default layout of github.com/bwmarrin/snowflake: 41 bits of
-// milliseconds since [snowflake.TwitterEpoch], 10 of worker (its node) and 12 of
+// milliseconds since 2010-11-04T01:42:54.657Z, 10 of worker (its node) and 12 of
 // sequence. Meituan's Leaf has the same.
-func Bwmarrin() snowflake.Layout { return millis(41, 10, 12, snowflake.TwitterEpoch) }
+func Bwmarrin() snowflake.Layout { return millis(41, 10, 12, twitterEpoch) }
 
 // Discord returns the layout of Discord's IDs: milliseconds since
-// [snowflake.DiscordEpoch], 5 bits of worker (the datacenter here), 5 of process
+// 2015-01-01, 5 bits of worker (the datacenter here), 5 of process
 // (the worker here) and 12 of increment (the sequence here). Discord has 42 bits of
 // time; the highest is the sign bit here, so this layout ends in 2084, before
 // Discord's does.
 func Discord() snowflake.Layout {
 	l := Twitter()
-	l.Epoch = snowflake.DiscordEpoch
+	l.Epoch = discordEpoch
 	return l
 }
 

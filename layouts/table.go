@@ -147,7 +147,7 @@ var table = []Known{
 		Source: "godruoyi/php-snowflake: src/Snowflake.php", countsOn: true, common: 1},
 	{Name: "zheng-ji", Layout: millis(41, 10, 12, 1474802888000), About: "zheng-ji/goSnowFlake (Go)",
 		Source: "zheng-ji/goSnowFlake: goSnowFlake.go", common: 0.5},
-	{Name: "idgen", Layout: millis(41, 10, 12, snowflake.DiscordEpoch), About: "the default of RobThree/IdGen (C#): Discord's epoch",
+	{Name: "idgen", Layout: millis(41, 10, 12, discordEpoch), About: "the default of RobThree/IdGen (C#): Discord's epoch",
 		Source: "RobThree/IdGen: IdGeneratorOptions.cs", common: 1},
 	{Name: "laravel-snowflake", Layout: datacenters(millis(41, 10, 12, 1554076800000)),
 		About:  "the default of kra8/laravel-snowflake (PHP), in UTC",

@@ -22,8 +22,8 @@
 //	snowflake_worker_id                   the worker ID
 //	snowflake_layout_remaining_seconds    how long the layout's time lasts; negative after its end
 //
-// A refused call has the label error, which is a field of [snowflake.Refused]: clock_backward,
-// lease_expired, time_exhausted, before_epoch, deadline, canceled or other.
+// A refused call has the label error, which is a field of Refused in [snowflake.Stats]:
+// clock_backward, lease_expired, time_exhausted, before_epoch, deadline, canceled or other.
 //
 // Of the lease, with [Options].Lease:
 //

@@ -131,7 +131,7 @@ func TestCollectSendsEachField(t *testing.T) {
 		name  string // in Collect
 		stats any
 	}{
-		{"metrics.go", "s", snowflake.Stats{}}, {"metrics.go", "s.Refused", snowflake.Refused{}},
+		{"metrics.go", "s", snowflake.Stats{}}, {"metrics.go", "s.Refused", snowflake.Stats{}.Refused},
 		{"metrics.go", "l", lease.Stats{}}, {"metrics.go", "l.Clock", lease.ClockSync{}}, {"reader.go", "s", follow.Stats{}},
 	} {
 		b, err := os.ReadFile(of.file)

@@ -21,7 +21,7 @@ import (
 const shards = 16
 
 // sharded has the epoch and the shifts of PKSnowflake, which keeps the shard alone in 10 bits.
-var sharded = snowflake.Layout{Epoch: snowflake.TwitterEpoch, Unit: time.Millisecond,
+var sharded = snowflake.Layout{Epoch: layouts.Twitter().Epoch, Unit: time.Millisecond,
 	TimeBits: 41, DatacenterBits: 4, WorkerBits: 6, SequenceBits: 12} // 16 shards, 64 processes
 
 // Receipt is a row of the tables receipts_00 to receipts_15.
