@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
@@ -28,8 +26,8 @@ it finds IDs that were issued without a lease. It also reads a database's table.
 	listed := c.Flags().IntP("count", "n", 20, "how `many` of each kind to list")
 	layout := layoutFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		if *listed < 1 {
-			return fmt.Errorf("-n %d is not 1 or more", *listed)
+		if err := command.AtLeast("count", *listed, 1); err != nil {
+			return err
 		}
 		a := audit.New(*layout, s.Now(), *listed, nil)
 		a.Ordered = *ordered

@@ -18,7 +18,7 @@ import (
 func decodeCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "decode ID... | FILE... | - <app.log",
-		Short: "Print the fields of IDs, or annotate the IDs in a log",
+		Short: command.Short("decode"),
 		Long: `Prints each ID and its fields, one a line. If one of them is not an ID of the
 layout, it prints nothing. It reads each form that the library writes: decimal,
 base 32, 58 and 62, with or without leading zeros, hexadecimal (0x..., or 14 to 16

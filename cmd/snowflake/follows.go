@@ -18,7 +18,7 @@ import (
 func followsCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "follows OLD NEW",
-		Short: "Say whether a table may continue with IDs of another layout",
+		Short: command.Short("follows"),
 		Long: `Decides whether a table that has IDs of the layout OLD may continue with IDs of
 the layout NEW: whether every ID of NEW is greater than every ID of OLD, if NEW
 begins after the tick of OLD's last ID has ended. The last ID is --last, the
@@ -30,7 +30,7 @@ says when NEW could begin, and with which epoch NEW could begin at once.
 "snowflake help layout" says how to write a layout with another epoch, such as
 41/10/12@2020-01-01.`,
 		Args:      cobra.ExactArgs(2),
-		ValidArgs: layoutNames(),
+		ValidArgs: texts.LayoutNames(),
 	}
 	lastText := c.Flags().String("last", "", "the greatest `ID` of the old layout")
 	until := c.Flags().String("until", "", "the `time` up to which the old layout is used")

@@ -16,7 +16,7 @@ import (
 func identifyCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "identify ID... | FILE... | -",
-		Short: "Say which layout the IDs most likely have, and why",
+		Short: command.Short("identify"),
 		Long: `Ranks the known layouts by how likely each of them is the layout of the IDs. All
 IDs should be of one layout; twenty IDs give a far better answer than one. Of
 files or - it reads the first 10,000 IDs, in each form that audit reads. They
@@ -45,8 +45,8 @@ A note says if the IDs look rounded, or like a mixture of layouts.`,
 	n := c.Flags().IntP("count", "n", 5, "how `many` layouts to show")
 	known := c.Flags().String("time", "", "the `time` of the ID, to compute the epoch")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		if *n < 1 {
-			return fmt.Errorf("-n %d is not 1 or more", *n)
+		if err := command.AtLeast("count", *n, 1); err != nil {
+			return err
 		}
 		inputs, err := command.AreInputs(args)
 		if err == nil && inputs {

@@ -19,14 +19,14 @@ import (
 func layoutCommand(s *command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "layout [NAME|SPEC]",
-		Short: "Say which bits and how many IDs a layout has, or list the layouts",
+		Short: command.Short("layout"),
 		Long: `Lists the fields of a layout, and says how many workers and how many IDs a second
 it has, when its time runs out, and how --layout spells it. Without an argument
 it lists the layouts that have a name.
 
 ` + texts.AboutLayouts,
 		Args:      cobra.MaximumNArgs(1),
-		ValidArgs: layoutNames(),
+		ValidArgs: texts.LayoutNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listLayouts(s)
@@ -44,22 +44,11 @@ it lists the layouts that have a name.
 	}
 }
 
-func layoutNames() (names []string) {
-	for _, k := range layouts.All() {
-		names = append(names, k.Name)
-	}
-	return names
-}
-
 // layoutFlag defines --layout, and returns the layout that it will have.
 func layoutFlag(c *cobra.Command) *snowflake.Layout {
-	l := snowflake.DefaultLayout()
-	c.Flags().Func("layout", "`NAME|SPEC` of the layout: see snowflake help layout", func(s string) (err error) {
-		l, err = texts.Layout(s)
-		return err
-	})
-	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(layoutNames(), cobra.ShellCompDirectiveNoFileComp))
-	return &l
+	l := command.LayoutFlag(c.Flags(), "snowflake help layout")
+	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(texts.LayoutNames(), cobra.ShellCompDirectiveNoFileComp))
+	return l
 }
 
 func listLayouts(s *command.Streams) error {

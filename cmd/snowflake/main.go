@@ -23,7 +23,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"time"
@@ -47,15 +46,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, now func() ti
 
 func init() { cobra.EnableCommandSorting = false }
 
+// The groups of commands in the help.
+const own, others = "own", "others"
+
 // rootCommand returns the tool with all its commands, in the order in which users need them.
 func rootCommand(s *command.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "snowflake",
 		Short: "issue and read snowflake IDs",
-		Long: `Issues and reads snowflake IDs, without a store. For what needs the store of the
-leases, there is snowflaked: it serves IDs, says who holds which worker ID (workers)
-and who issued an ID (whois), prints the watermark, finds IDs without a lease
-(audit), and issues IDs under a lease (new).`,
+		Long: `Issues and reads snowflake IDs, without a store. The other program, snowflaked, serves
+IDs, and does all that needs the store of the leases. Its commands new, audit and sql
+do the same as here, and compare with the leases.`,
 		Version:       command.Built(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -66,20 +67,32 @@ and who issued an ID (whois), prints the watermark, finds IDs without a lease
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.PersistentFlags().BoolVar(&s.JSON, "json", false, "print JSON, for programs")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.AddGroup(&cobra.Group{ID: own, Title: "Commands:"}, &cobra.Group{ID: others, Title: "Other commands of snowflaked:"})
+	root.SetHelpCommandGroupID(own)
+	root.SetCompletionCommandGroupID(own)
 	root.AddCommand(newCommand(s), decodeCommand(s), identifyCommand(s), rangeCommand(s), layoutCommand(s), auditCommand(s),
 		followsCommand(s), sqlCommand(s))
 	for _, c := range root.Commands() {
+		c.GroupID = own
+		c.Flags().SortFlags = false
 		c.Long += command.Statuses(statuses[c.Name()])
 	}
-	for _, name := range []string{"serve", "init", "workers", "whois", "watermark", "health"} {
-		c := &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-			return command.Elsewhere(name, "snowflaked")
-		}}
-		c.SetHelpFunc(func(c *cobra.Command, _ []string) {
-			fmt.Fprintln(c.OutOrStdout(), command.Elsewhere(name, "snowflaked"))
-		})
-		root.AddCommand(c)
+	for _, o := range s.Others() {
+		root.AddCommand(&cobra.Command{Use: o.Name, Short: o.Short, GroupID: others, DisableFlagParsing: true,
+			RunE: func(*cobra.Command, []string) error { return o }})
 	}
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		c, _, err := root.Find(args)
+		if err == nil && c.GroupID == others {
+			return c.RunE(c, args)
+		}
+		return err
+	}
+	root.InitDefaultCompletionCmd()
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.FlagError(root.Name(), c.Name(), err) })
 	return root
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -22,20 +20,19 @@ worker ID from a directory or another store, and no other invocation issues the
 same IDs, at the same time or later, whatever the clock does.`,
 		Args: noArgs,
 	}
-	n := c.Flags().IntP("ids", "n", 1, "how `many` IDs")
-	decode := c.Flags().Bool("decode", false, "print the fields after each ID")
+	var n command.NewFlags
+	n.Define(c.Flags())
 	worker := c.Flags().Int("worker", 0, "the worker `ID`")
-	datacenter := c.Flags().Int("datacenter", 0, "the datacenter's `number`, if the layout has datacenters")
 	layout := layoutFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		if *n < 1 {
-			return fmt.Errorf("--ids %d is under 1", *n)
+		if err := n.Check(); err != nil {
+			return err
 		}
-		g, err := snowflake.New(*worker, &snowflake.Options{Layout: *layout, Datacenter: *datacenter})
+		g, err := snowflake.New(*worker, &snowflake.Options{Layout: *layout, Datacenter: n.Datacenter})
 		if err != nil {
 			return err
 		}
-		return s.Issue(c.Context(), g, *n, *decode)
+		return s.Issue(c.Context(), g, n)
 	}
 	return c
 }

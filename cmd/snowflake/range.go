@@ -13,7 +13,7 @@ import (
 func rangeCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "range FROM TO",
-		Short: "Print the range of the IDs of a span of time",
+		Short: command.Short("range"),
 		Long: `Prints two IDs, lo and hi, one a line. To find the rows whose IDs were issued
 from FROM up to, but not including, TO, ask for
 

@@ -49,13 +49,9 @@ and a dump.`,
 	}
 	layout := layoutFlag(c)
 	var g sqltext.Generator
-	generate := c.Flags().Bool("generate", false, "print functions that issue IDs")
-	g.Flags(c.Flags())
+	generate := g.Flags(c.Flags())
 	c.MarkFlagsRequiredTogether("generate", "worker")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		if err := g.CheckNames(); err != nil {
-			return err
-		}
 		engine := sqltext.Engine(args[0])
 		if *generate {
 			g.Layout = *layout

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/input"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -183,29 +184,29 @@ const readTime = 5 * time.Minute
 func (f *auditFlags) check(files int) (after snowflake.ID, err error) {
 	switch {
 	case (f.query == "") != (f.database == ""):
-		return 0, refused("--query and --database belong together: one of them is missing")
+		return 0, command.Refused("--query and --database belong together: one of them is missing")
 	case f.query != "" && files > 0:
-		return 0, refused("name either files or --query, not both")
+		return 0, command.Refused("name either files or --query, not both")
 	case f.query == "" && f.from != "":
-		return 0, refused("--from needs --query")
+		return 0, command.Refused("--from needs --query")
 	case f.query == "" && f.follow != "":
-		return 0, refused("--follow needs --query")
+		return 0, command.Refused("--follow needs --query")
 	case f.metrics != "" && filepath.Ext(f.metrics) != ".prom":
-		return 0, refused("--metrics-file %q does not end in .prom, so the collector would not read it", f.metrics)
+		return 0, command.Refused("--metrics-file %q does not end in .prom, so the collector would not read it", f.metrics)
 	}
 	err = errors.Join(
-		atLeast("every", f.every, 100*time.Millisecond), atLeast("batch", f.batch, 1), atLeast("count", f.listed, 1))
+		command.AtLeast("every", f.every, 100*time.Millisecond), command.AtLeast("batch", f.batch, 1), command.AtLeast("count", f.listed, 1))
 	if err != nil {
 		return 0, err
 	}
 	if f.from != "" {
 		if after, err = snowflake.ParseID(f.from); err != nil {
-			return 0, refused("--from: %w", err)
+			return 0, command.Refused("--from: %w", err)
 		}
 	}
 	if f.since != "" {
 		if f.leases.Since, err = texts.Time(f.since); err != nil {
-			return 0, refused("--since: %w", err)
+			return 0, command.Refused("--since: %w", err)
 		}
 	}
 	return after, nil
@@ -218,7 +219,7 @@ const sayEvery = 30 * time.Second
 func (f *auditFlags) auditTable(ctx context.Context, p *program, s lease.Store, a *audit.Leases, after *snowflake.ID) error {
 	db, err := stores.OpenDB(f.database)
 	if err != nil {
-		return refused("--database: %w", err)
+		return command.Refused("--database: %w", err)
 	}
 	defer db.Close()
 	if f.follow != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -28,7 +29,7 @@ func (f *auditFlags) followTable(
 	scheme, _, _ := strings.Cut(f.database, ":")
 	fence, err := follow.NewFence(dialects[scheme], f.follow)
 	if err != nil {
-		return refused("--follow: %w", err)
+		return command.Refused("--follow: %w", err)
 	}
 	r := follow.NewReader(s, db, fence, *after, &follow.Options{Every: f.every, Logger: slog.New(slog.NewTextHandler(p.Err, nil))})
 	begun, said := false, 0

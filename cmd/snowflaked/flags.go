@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"
 )
@@ -34,7 +34,8 @@ type config struct {
 	logFormat            string
 	accessLog, newStore  bool
 	maxConnections       int
-	layout, policy       string
+	layout               *snowflake.Layout
+	policy               string
 }
 
 const defaultListen = "127.0.0.1:8080"
@@ -42,7 +43,7 @@ const defaultListen = "127.0.0.1:8080"
 func (p *program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Issue IDs over HTTP and gRPC; the command if there is none",
+		Short: command.Short("serve"),
 		Long: `Leases a worker ID from the store, and issues IDs over HTTP and gRPC until it gets
 SIGTERM or an interrupt. While it waits for the worker ID, /readyz says what for.
 
@@ -82,7 +83,7 @@ func (p *program) define(c *config, cmd *cobra.Command) {
 	rangeFlags(fs, &c.first, &c.count)
 	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("how long IDs continue during an outage of the store. At most %v.\n"+
 		"0: the store's default, such as 3s with file: and 2m with s3:", lease.MaxWindow))
-	fs.BoolVar(&c.newStore, "new-store", false, "the store has never been used: do not wait in case its entries were lost")
+	fs.BoolVar(&c.newStore, "new-store", false, newStoreUsage)
 	fs.DurationVar(&c.watermark, "watermark", 0,
 		"how often to read the store's watermark, 1s or more, for the metric of its age and the header\n"+
 			"Snowflake-Watermark. 0: only if a client asks for it (GET /watermark)")
@@ -95,10 +96,10 @@ func (p *program) define(c *config, cmd *cobra.Command) {
 	fs.StringVar(&c.vmClock, "vmclock", "",
 		"`DEVICE` that reports clones of the machine; if it cannot be used, the server does not start.\n"+
 			"Empty: /dev/vmclock0, if it can be used. Linux only")
-	layoutFlag(&c.layout, cmd)
+	c.layout = layoutFlag(cmd)
 	fs.StringVar(&c.policy, "policy", "wait:10ms", "the `POLICY` for a clock that goes back: wait:TIME, fail, clockseq or rewind:TICKS")
 	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
-	fs.IntVar(&c.generator.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
+	command.DatacenterFlag(fs, &c.generator.Datacenter)
 	fs.BoolVar(&c.generator.RandomStart, "random-start", false, "start each tick's sequence at a random value")
 	fs.IntVar(&c.server.MaxIDs, "max-ids", 100_000, "how many IDs a call may ask for")
 	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "how long a stream may last")
@@ -125,6 +126,8 @@ func (p *program) define(c *config, cmd *cobra.Command) {
 	fs.BoolVar(&c.accessLog, "access-log", false, "log each request, in some 150 bytes")
 }
 
+const newStoreUsage = "the store has never been used: do not wait in case its entries were lost"
+
 // rangeFlags defines the flags of the worker IDs that may be leased.
 func rangeFlags(fs *pflag.FlagSet, first, count *int) {
 	fs.IntVar(first, "first", 0, "the first worker ID, a `NUMBER`, that may be leased, if lower ones are used by others, such as\n"+
@@ -136,66 +139,62 @@ func rangeFlags(fs *pflag.FlagSet, first, count *int) {
 func (c *config) check() error {
 	for name, addr := range map[string]string{"listen": c.listen, "admin": c.admin} {
 		if _, port, err := net.SplitHostPort(addr); (err != nil || port == "") && (name == "listen" || addr != "") {
-			return refused("--%s %q is not HOST:PORT, such as 127.0.0.1:8080", name, addr)
+			return command.Refused("--%s %q is not HOST:PORT, such as 127.0.0.1:8080", name, addr)
 		}
 	}
 	if err := cmp.Or(
-		atLeast("window", c.window, 0), atLeast("floor-every", c.floor, 0), atLeast("max-clock-error", c.maxClockError, 0),
-		atLeast("drain", c.drain, 0), atLeast("grace", c.grace, 0), atLeast("borrow-ahead", c.generator.BorrowAhead, 0),
-		atLeast("timeout", c.server.Timeout, time.Millisecond), atLeast("max-stream-time", c.server.MaxStreamTime, time.Millisecond),
-		atLeast("max-ids", c.server.MaxIDs, 1), atLeast("max-in-flight", c.server.MaxInFlight, 1),
-		atLeast("max-connections", c.maxConnections, 1),
+		command.AtLeast("window", c.window, 0), command.AtLeast("floor-every", c.floor, 0), command.AtLeast("max-clock-error", c.maxClockError, 0),
+		command.AtLeast("drain", c.drain, 0), command.AtLeast("grace", c.grace, 0), command.AtLeast("borrow-ahead", c.generator.BorrowAhead, 0),
+		command.AtLeast("timeout", c.server.Timeout, time.Millisecond), command.AtLeast("max-stream-time", c.server.MaxStreamTime, time.Millisecond),
+		command.AtLeast("max-ids", c.server.MaxIDs, 1), command.AtLeast("max-in-flight", c.server.MaxInFlight, 1),
+		command.AtLeast("max-per-client", c.server.MaxPerClient, 0), command.AtLeast("max-connections", c.maxConnections, 1),
+		command.AtLeast("first", c.first, 0), command.AtLeast("count", c.count, 0),
 	); err != nil {
 		return err
 	}
 	if c.watermark != 0 && c.watermark < time.Second {
-		return refused("--watermark %v is neither 0 nor %v or more", c.watermark, time.Second)
+		return command.Refused("--watermark %v is neither 0 nor %v or more", c.watermark, time.Second)
 	}
 	if c.logFormat != "text" && c.logFormat != "json" {
-		return refused("--log-format %q is neither text nor json", c.logFormat)
+		return command.Refused("--log-format %q is neither text nor json", c.logFormat)
 	}
 	if (c.cert == "") != (c.key == "") {
-		return refused("--tls-cert and --tls-key belong together: one of them is missing")
+		return command.Refused("--tls-cert and --tls-key belong together: one of them is missing")
 	}
 	if c.clientCA != "" && c.cert == "" {
-		return refused("--tls-client-ca needs --tls-cert and --tls-key")
+		return command.Refused("--tls-client-ca needs --tls-cert and --tls-key")
 	}
 	return c.try()
-}
-
-// atLeast returns an error if the value of a flag is below least.
-func atLeast[T int | time.Duration](flag string, value, least T) error {
-	if value < least {
-		return refused("--%s %v is under %v", flag, value, least)
-	}
-	return nil
 }
 
 // try makes a generator and a server with the options, and discards them, so that a wrong option is
 // reported before a worker ID is taken.
 func (c *config) try() error {
-	l, err := texts.Layout(c.layout)
-	if err != nil {
-		return refused("--layout: %w", err)
-	}
+	l := *c.layout
 	c.generator.Layout = l
+	var err error
 	if c.generator.OnBackward, c.generator.RewindTicks, err = parsePolicy(c.policy); err != nil {
-		return refused("--policy: %w", err)
+		return command.Refused("--policy: %w", err)
 	}
 	trial := c.generator
 	trial.Clock = snowflake.SystemClock() // so that it is not the process's
 	gen, err := snowflake.New(0, &trial)
 	if r := (*snowflake.FieldRangeError)(nil); errors.As(err, &r) {
-		return refused("--datacenter: %w", err)
+		return command.Refused("--datacenter: %w", err)
 	}
 	if err != nil {
-		return refused("--layout, --policy, --borrow-ahead or --random-start: %w", err)
+		return command.Refused("--layout, --policy, --borrow-ahead or --random-start: %w", err)
 	}
 	if _, err := server.New(gen, &c.server); err != nil {
-		return refused("--max-in-flight, --max-per-client, --max-ids: %w", err)
+		return command.Refused("--max-in-flight, --max-per-client, --max-ids: %w", err)
 	}
-	if c.window != 0 && c.window < max(time.Millisecond, l.Unit) {
-		return refused("--window %v is under %v", c.window, max(time.Millisecond, l.Unit))
+	if c.window != 0 {
+		if err := command.AtLeast("window", c.window, max(time.Millisecond, l.Unit)); err != nil {
+			return err
+		}
+	}
+	if c.window > lease.MaxWindow {
+		return command.Refused("--window %v is over %v", c.window, lease.MaxWindow)
 	}
 	return nil
 }

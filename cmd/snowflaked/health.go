@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 )
 
 // healthTime bounds the request.
@@ -19,7 +21,7 @@ const healthTime = 3 * time.Second
 func (p *program) healthCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "health",
-		Short: "Ask the server whether it is alive: a container's health check",
+		Short: command.Short("health"),
 		Long: `Asks the server of this host or container whether it is alive: at --admin or, if
 there is no such address, at --listen. With the environment of the server, it
 needs no flags.`,
@@ -80,7 +82,7 @@ func health(ctx context.Context, out io.Writer, listen, admin, cert string, read
 func reachable(flag, addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "" || port == "0" {
-		return "", refused("--%s %q is not HOST:PORT with the server's port, such as 127.0.0.1:8080", flag, addr)
+		return "", command.Refused("--%s %q is not HOST:PORT with the server's port, such as 127.0.0.1:8080", flag, addr)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1" // an image without /etc/hosts cannot resolve localhost

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -36,23 +38,30 @@ back.`
 func (p *program) workersCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "workers",
-		Short: "List who has leased which worker ID, and until when",
+		Short: command.Short("workers"),
 		Long: `Lists the worker IDs of a store, one a line, below their layout. The columns are
 
 ` + aboutHolders,
 		Args: noArgs,
 	}
-	retire := c.Flags().Int("retire", unretired, "first retire the worker ID `N`, because the directory of its local copy is gone for\n"+
+	worker := c.Flags().Int("retire", 0, "first retire the worker ID `N`, because the directory of its local copy is gone for\n"+
 		"good; this takes up to a window. HAZARD: if the directory comes back while the\n"+
-		"store is away, readers of the watermark may miss rows. -1: none")
-	p.asks(c, func(ctx context.Context, s lease.Store, _ []string) error { return p.writeHolders(ctx, s, *retire) })
+		"store is away, readers of the watermark may miss rows")
+	p.asks(c, func(ctx context.Context, s lease.Store, _ []string) error {
+		if c.Flags().Changed("retire") {
+			if err := retire(ctx, s, *worker); err != nil {
+				return err
+			}
+		}
+		return p.writeHolders(ctx, s)
+	})
 	return c
 }
 
 func (p *program) whoisCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "whois ID...",
-		Short: "Say who issued an ID, by the history of the leases",
+		Short: command.Short("whois"),
 		Long: `Says which process had an ID's worker ID at the ID's time, one ID a line. The
 layout is that of the store's records. Issuers older than the history are forgotten.
 
@@ -67,7 +76,7 @@ layout is that of the store's records. Issuers older than the history are forgot
 	p.asks(c, func(ctx context.Context, s lease.Store, args []string) error {
 		ids, err := parseIDs(args)
 		if err != nil {
-			return usageError{err}
+			return command.Refused("%w", err)
 		}
 		return p.writeIssuers(ctx, s, ids)
 	})
@@ -77,7 +86,7 @@ layout is that of the store's records. Issuers older than the history are forgot
 func (p *program) watermarkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watermark",
-		Short: "Print an ID below every ID issued from now on",
+		Short: command.Short("watermark"),
 		Long: `Prints an ID below every ID issued under the store from now on: lease.Watermark. If
 a holder keeps it back, standard error says which; the ID is still correct.`,
 		Args: noArgs,
@@ -86,21 +95,26 @@ a holder keeps it back, standard error says which; the ID is still correct.`,
 	return c
 }
 
-// unretired is the default of --retire.
-const unretired = -1
-
 // neverLent is said of a store without holders.
 const neverLent = "this store has never lent a worker ID: is it the right store?"
 
-// writeHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some
-// records cannot be read, it lists the others and returns the error. It first retires the worker ID
-// retire, unless that is unretired.
-func (p *program) writeHolders(ctx context.Context, s lease.Store, retire int) error {
-	if retire != unretired {
-		if err := lease.Retire(ctx, s, retire); err != nil {
-			return err
+// retire retires a worker ID. If it does not fit the layout of the leases, the error says so.
+func retire(ctx context.Context, s lease.Store, worker int) error {
+	if err := command.AtLeast("retire", worker, 0); err != nil {
+		return err
+	}
+	err := lease.Retire(ctx, s, worker)
+	if errors.As(err, new(*lease.RetireError)) {
+		if holders, _ := lease.Holders(ctx, s); len(holders) > 0 {
+			err = cmp.Or(command.Fits(holders[0].Layout, snowflake.Parts{Worker: worker}), err)
 		}
 	}
+	return err
+}
+
+// writeHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some
+// records cannot be read, it lists the others and returns the error.
+func (p *program) writeHolders(ctx context.Context, s lease.Store) error {
 	holders, bad := lease.Holders(ctx, s)
 	switch {
 	case len(holders) == 0 && bad != nil:

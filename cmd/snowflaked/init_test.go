@@ -30,3 +30,19 @@ func TestInitMakesTheStoreOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 }
+
+// In a store that has lost entries, starts wait. The text and the JSON say so.
+func TestInitSaysThatStartsWait(t *testing.T) {
+	store := "sqlite:" + filepath.Join(t.TempDir(), "leases.db")
+	succeed(t, "init", "--store", store)
+	succeed(t, "new", "--store", store)
+	s, closeStore, err := openURL(t.Context(), store)
+	require.NoError(t, err)
+	defer closeStore()
+	door, err := s.Get(t.Context(), "store")
+	require.NoError(t, err)
+	require.NoError(t, s.Delete(t.Context(), "store", door.Version))
+	for _, args := range [][]string{{"init", "--store", store}, {"init", "--store", store, "--json"}} {
+		assert.Regexp(t, "has lost other entries: starts wait for 3m", succeed(t, args...))
+	}
+}

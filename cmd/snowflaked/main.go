@@ -41,7 +41,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
-	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 func main() {
@@ -49,13 +48,6 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr))
 }
-
-// usageError is an error of the arguments.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func refused(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // run runs a command and returns the exit status.
 func run(ctx context.Context, args []string, lookup func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
@@ -66,11 +58,7 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 		args = append([]string{"serve"}, args...)
 	}
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if errors.As(err, new(loggedError)) {
-		err = command.ErrSaid
-	}
-	return p.Exit(err)
+	return p.Exit(root.ExecuteContext(ctx))
 }
 
 // program is what the commands have in common.
@@ -84,13 +72,16 @@ func init() {
 	cobra.MousetrapHelpText = "" // on Windows, a double click starts the server
 }
 
+// The groups of commands in the help.
+const own, others = "own", "others"
+
 func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "snowflaked",
 		Short: "issue IDs to other processes",
 		Long: `Issues IDs to other processes, over HTTP and gRPC, and does all that needs the store
 of the leases. Without a command it serves: "snowflaked help serve" lists the flags.
-IDs are read (decode, identify, range, ...) by the other program, snowflake.
+The other program, snowflake, reads IDs, and needs no store.
 
 Each flag without a short form is also an environment variable: --tls-cert is
 SNOWFLAKED_TLS_CERT.`,
@@ -104,16 +95,20 @@ SNOWFLAKED_TLS_CERT.`,
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.FlagError(root.Name(), c.Name(), err) })
+	root.AddGroup(&cobra.Group{ID: own, Title: "Commands:"}, &cobra.Group{ID: others, Title: "Other commands of snowflake:"})
+	root.SetHelpCommandGroupID(own)
+	root.SetCompletionCommandGroupID(own)
 	root.AddCommand(p.serveCommand(), p.initCommand(), p.newCommand(), p.workersCommand(), p.whoisCommand(), p.watermarkCommand(),
 		p.auditCommand(), p.sqlCommand(), p.healthCommand(), p.versionCommand())
 	for _, c := range root.Commands() {
+		c.GroupID = own
 		c.Flags().SortFlags = false
 		c.Long += command.Statuses(statuses[c.Name()])
 		c.PreRunE = func(c *cobra.Command, _ []string) error { return p.setFromEnvironment(c.Flags()) }
 		do := c.RunE
 		c.RunE = func(c *cobra.Command, args []string) error {
 			err := do(c, args)
-			if errors.As(err, new(usageError)) || errors.Is(err, lease.ErrInvalidOptions) {
+			if command.IsRefused(err) {
 				return err
 			}
 			return command.Failed(err)
@@ -122,15 +117,22 @@ SNOWFLAKED_TLS_CERT.`,
 	root.AddCommand(
 		&cobra.Command{Use: "urls", Short: "How a URL names a store", Long: strings.TrimSpace(stores.About)},
 		&cobra.Command{Use: "layouts", Short: "How --layout names a layout", Long: texts.AboutLayouts + "\n\n\"snowflake layout\" lists the names."})
-	for _, name := range []string{"decode", "identify", "range", "layout", "follows"} {
-		c := &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-			return command.Elsewhere(name, "snowflake")
-		}}
-		c.SetHelpFunc(func(c *cobra.Command, _ []string) {
-			fmt.Fprintln(c.OutOrStdout(), command.Elsewhere(name, "snowflake"))
-		})
-		root.AddCommand(c)
+	for _, o := range p.Others() {
+		root.AddCommand(&cobra.Command{Use: o.Name, Short: o.Short, GroupID: others, DisableFlagParsing: true,
+			RunE: func(*cobra.Command, []string) error { return o }})
 	}
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		c, _, err := root.Find(args)
+		if err == nil && c.GroupID == others {
+			return c.RunE(c, args)
+		}
+		return err
+	}
+	root.InitDefaultCompletionCmd()
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return root
 }
 
@@ -176,7 +178,7 @@ func (p *program) setFromEnvironment(fs *pflag.FlagSet) (err error) {
 		}
 		if v == "" { // a store of its own for each host would be the same worker ID twice
 			if isSet && f.Name == "store" {
-				err = refused("the environment variable %s is empty: name a store, or unset it", variable(f.Name))
+				err = command.Refused("the environment variable %s is empty: name a store, or unset it", variable(f.Name))
 			}
 			return
 		}

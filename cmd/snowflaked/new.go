@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -27,28 +27,25 @@ if there is none, and must be on a local file system.
 HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 		Args: noArgs,
 	}
-	n := c.Flags().IntP("ids", "n", 1, "how `many` IDs")
-	decode := c.Flags().Bool("decode", false, "print the fields after each ID")
-	opts, o := new(snowflake.Options), new(lease.Options)
+	var n command.NewFlags
+	n.Define(c.Flags())
+	o := new(lease.Options)
 	rangeFlags(c.Flags(), &o.First, &o.Count)
-	c.Flags().IntVar(&opts.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
-	c.Flags().BoolVar(&o.NewStore, "new-store", false, "the store has never been used: do not wait in case its entries were lost.\n"+
+	c.Flags().BoolVar(&o.NewStore, "new-store", false, newStoreUsage+".\n"+
 		"Whoever issues IDs by hand knows a directory, so it never waits")
-	var layout, url string
-	layoutFlag(&layout, c)
+	layout := layoutFlag(c)
+	var url string
 	p.storeFlag(&url, c)
 	p.jsonFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) (err error) {
-		if err := atLeast("ids", *n, 1); err != nil {
-			return err
-		}
-		if opts.Layout, err = texts.Layout(layout); err != nil {
-			return refused("--layout: %w", err)
-		}
-		trial := *opts
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		opts := snowflake.Options{Layout: *layout, Datacenter: n.Datacenter}
+		trial := opts
 		trial.Clock = snowflake.SystemClock() // so that it is not the process's
 		if _, err := snowflake.New(0, &trial); err != nil {
-			return usageError{err}
+			return command.Refused("%w", err)
+		}
+		if err := n.Check(); err != nil {
+			return err
 		}
 		store, closeStore, err := openURL(c.Context(), url)
 		if err != nil {
@@ -57,13 +54,15 @@ HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 		defer closeStore()
 		_, isDir := stores.Path(url)
 		o.NewStore = o.NewStore || isDir
-		return p.issueLeased(c.Context(), store, o, opts, *n, *decode)
+		return p.issueLeased(c.Context(), store, o, &opts, n)
 	}
 	return c
 }
 
-// issueLeased writes n new IDs under a worker ID that it leases from a store.
-func (p *program) issueLeased(ctx context.Context, store lease.Store, o *lease.Options, opts *snowflake.Options, n int, decode bool) (err error) {
+// issueLeased writes new IDs under a worker ID that it leases from a store.
+func (p *program) issueLeased(
+	ctx context.Context, store lease.Store, o *lease.Options, opts *snowflake.Options, n command.NewFlags,
+) (err error) {
 	// If the reader of standard output goes away, the write fails, and the lease is released.
 	signal.Ignore(syscall.SIGPIPE)
 	o.Layout, o.Logger = opts.Layout, slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -80,7 +79,7 @@ func (p *program) issueLeased(ctx context.Context, store lease.Store, o *lease.O
 	if err != nil {
 		return err
 	}
-	return interrupted(ctx, p.Issue(ctx, g, n, decode))
+	return interrupted(ctx, p.Issue(ctx, g, n))
 }
 
 // interrupted returns err or, if a signal has ended ctx, an error that says so.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/server"
 )
 
@@ -108,7 +109,7 @@ func (c *config) secrets(ctx context.Context) (out secrets, err error) {
 	if c.tokenFile != "" {
 		tokens, err := watch(ctx, bad.WithLabelValues("tokens"), parseTokens, c.tokenFile)
 		if err != nil {
-			return out, refused("--token-file %s: %w", c.tokenFile, err)
+			return out, command.Refused("--token-file %s: %w", c.tokenFile, err)
 		}
 		c.server.Tokens = tokens
 	}
@@ -123,7 +124,7 @@ func (c *config) secrets(ctx context.Context) (out secrets, err error) {
 	}
 	get, err := watch(ctx, bad.WithLabelValues("tls"), parseTLS, files...)
 	if err != nil {
-		return out, refused("--tls-cert, --tls-key, --tls-client-ca: %w", err)
+		return out, command.Refused("--tls-cert, --tls-key, --tls-client-ca: %w", err)
 	}
 	out.tls = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return get(), nil }}
 	out.metrics = append(out.metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -35,15 +35,10 @@ func (p *program) serve(ctx context.Context, c *config) error {
 	err := c.run(ctx)
 	if err != nil && c.logFormat == "json" {
 		slog.Error("the server ends", "error", err)
-		return loggedError{err}
+		return command.Said(err)
 	}
 	return err
 }
-
-// loggedError is an error that is in the log.
-type loggedError struct{ error }
-
-func (e loggedError) Unwrap() error { return e.error }
 
 func (c *config) run(ctx context.Context) error {
 	files, err := c.secrets(ctx)
@@ -51,7 +46,7 @@ func (c *config) run(ctx context.Context) error {
 		return err
 	}
 	if err := stores.Check(c.store); err != nil {
-		return refused("--store: %w", err)
+		return command.Refused("--store: %w", err)
 	}
 	listener, err := c.bind()
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -22,23 +22,17 @@ Standard error says which range the leases need.`,
 		ValidArgs: []string{string(sqltext.PostgreSQL)},
 	}
 	var g sqltext.Generator
-	generate := c.Flags().Bool("generate", false, "print functions that issue IDs")
-	g.Flags(c.Flags())
-	var layout string
-	layoutFlag(&layout, c)
-	p.asks(c, func(ctx context.Context, store lease.Store, _ []string) (err error) {
-		if !*generate || g.Worker < 0 {
-			return refused("sql needs --generate and --worker; \"snowflake sql\" prints functions that decode IDs")
+	generate := g.Flags(c.Flags())
+	layout := layoutFlag(c)
+	c.MarkFlagsRequiredTogether("generate", "worker")
+	p.asks(c, func(ctx context.Context, store lease.Store, _ []string) error {
+		if !*generate {
+			return command.Refused("sql needs --generate and --worker; \"snowflake sql\" prints functions that decode IDs")
 		}
-		if g.Layout, err = texts.Layout(layout); err != nil {
-			return refused("--layout: %w", err)
-		}
-		if err := g.CheckNames(); err != nil {
-			return usageError{err}
-		}
+		g.Layout = *layout
 		made, err := g.Generate(sqltext.PostgreSQL)
 		if err != nil {
-			return usageError{err}
+			return command.Refused("%w", err)
 		}
 		lent, err := unleased(ctx, store, g.Layout, g.Worker)
 		if err != nil {

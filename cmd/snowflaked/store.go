@@ -11,9 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
-	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -74,14 +75,11 @@ func (p *program) storeFlag(url *string, c *cobra.Command) {
 		"in SNOWFLAKED_STORE: users of the host can see the flags")
 }
 
-// layoutFlag defines --layout.
-func layoutFlag(layout *string, c *cobra.Command) {
-	var names []string
-	for _, k := range layouts.All() {
-		names = append(names, k.Name)
-	}
-	c.Flags().StringVar(layout, "layout", "default", "`NAME|SPEC` of the layout, such as twitter or 41/10/12: see snowflaked help layouts")
-	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+// layoutFlag defines --layout, and returns the layout that it will have.
+func layoutFlag(c *cobra.Command) *snowflake.Layout {
+	l := command.LayoutFlag(c.Flags(), "snowflaked help layouts")
+	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(texts.LayoutNames(), cobra.ShellCompDirectiveNoFileComp))
+	return l
 }
 
 // stateDir returns the default directory of the worker IDs, in the user's state directory.
@@ -98,11 +96,11 @@ func stateDir(lookup func(string) (string, bool)) string {
 
 func openURL(ctx context.Context, url string) (lease.Store, func() error, error) {
 	if url == "" {
-		return nil, nil, refused("--store is empty, or there is no home directory: name a store")
+		return nil, nil, command.Refused("--store is empty, or there is no home directory: name a store")
 	}
 	store, closeStore, err := stores.Open(ctx, url)
 	if u := (*stores.URLError)(nil); errors.As(err, &u) {
-		return nil, nil, refused("--store: %w", err)
+		return nil, nil, command.Refused("--store: %w", err)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("--store: %w", err)
@@ -113,7 +111,7 @@ func openURL(ctx context.Context, url string) (lease.Store, func() error, error)
 func (p *program) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init",
-		Short: "Open a new store, once, so that the first start does not wait",
+		Short: command.Short("init"),
 		Long: `Opens a store that has never been used, so that the first start does not wait for
 three minutes. Run it once, like a migration. A start that is waiting already goes
 on within two seconds. In any other store it changes nothing, and says what the
@@ -124,31 +122,27 @@ may repeat until a process that is alive has put its entries back. So do not run
 at each start or deployment.`,
 		Args: noArgs,
 	}
-	var layout string
-	layoutFlag(&layout, c)
+	l := layoutFlag(c)
 	p.asks(c, func(ctx context.Context, store lease.Store, _ []string) error {
-		l, err := texts.Layout(layout)
-		if err != nil {
-			return refused("--layout: %w", err)
-		}
 		url := stores.Redact(c.Flags().Lookup("store").Value.String())
-		err = lease.Init(ctx, store, l)
+		err := lease.Init(ctx, store, *l)
 		was := errors.Is(err, lease.ErrInitialized)
 		if err != nil && (!was || errors.Is(err, lease.ErrLayout)) {
 			return err
 		}
+		message := "the store was initialized, and no start waits"
+		if was {
+			message = "nothing was changed: " + strings.TrimPrefix(err.Error(), "lease: ")
+		}
 		if p.JSON {
 			return p.WriteJSON(struct {
-				Store  string `json:"store"`
-				Layout string `json:"layout"`
-				Made   bool   `json:"initialized"` // false: it was before
-			}{url, l.String(), !was})
+				Store   string `json:"store"`
+				Layout  string `json:"layout"`
+				Made    bool   `json:"initialized"` // false: it was before
+				Message string `json:"message"`     // whether starts wait, and why
+			}{url, l.String(), !was, message})
 		}
-		said := "the store was initialized, and no start waits"
-		if was {
-			said = "nothing was changed: " + strings.TrimPrefix(err.Error(), "lease: ")
-		}
-		_, err = fmt.Fprintf(p.Out, "%s: %s, %v\n", url, said, l)
+		_, err = fmt.Fprintf(p.Out, "%s: %s, %v\n", url, message, l)
 		return err
 	})
 	return c

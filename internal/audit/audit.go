@@ -266,6 +266,9 @@ func (a *Audit) worker(id snowflake.ID, p snowflake.Parts) *Worker {
 
 // Read adds the IDs of the inputs that args name, and returns the report.
 func (a *Audit) Read(s *command.Streams, o input.Options, args []string) (*Report, error) {
+	if err := o.Check(); err != nil {
+		return nil, command.Refused("%w", err)
+	}
 	// The IDs have no pointers, so frequent garbage collection costs little.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	ids := input.IDs{Add: a.Add, Skip: a.Skip}

@@ -3,11 +3,11 @@ package audit
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -130,9 +130,19 @@ func NewLeases(read func() (*lease.History, error), o LeaseOptions) (*Leases, er
 		return nil, err
 	}
 	l := a.h.Layout()
+	for _, worker := range o.KeptOut {
+		if err := command.Fits(l, snowflake.Parts{Worker: worker}); err != nil {
+			return nil, err
+		}
+	}
+	for _, datacenter := range o.Datacenters {
+		if err := command.Fits(l, snowflake.Parts{Datacenter: datacenter}); err != nil {
+			return nil, err
+		}
+	}
 	if l.DatacenterBits > 0 {
 		if len(o.Datacenters) == 0 {
-			return nil, fmt.Errorf("the layout %v has datacenters: name those whose leases are in this store", l)
+			return nil, command.Refused("the layout %v has datacenters: name those whose leases are in this store with --datacenter", l)
 		}
 		a.here = set(o.Datacenters)
 	}

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -74,19 +75,28 @@ func Failed(err error) error {
 	return failure{err}
 }
 
-// ErrSaid is the failure of a command whose answer is no, and whose output has already said so.
-var ErrSaid = Failed(errors.New("the answer is no"))
+// said is an error that the output or the log has.
+type said struct{ error }
+
+func (s said) Unwrap() error { return s.error }
+
+// Said returns err as an error that the output or the log has, so that Exit does not write it.
+func Said(err error) error { return said{err} }
+
+// ErrSaid is the failure of a command whose answer is no.
+var ErrSaid = Said(Failed(errors.New("the answer is no")))
 
 // Exit flushes the output, writes the error of a command, and returns the exit status.
 func (s *Streams) Exit(err error) int {
-	if flushed := s.Out.Flush(); flushed != nil && (err == nil || errors.Is(err, ErrSaid)) {
-		err = Failed(flushed)
+	isSaid := errors.As(err, new(said))
+	if flushed := s.Out.Flush(); flushed != nil && (err == nil || isSaid) {
+		err, isSaid = Failed(flushed), false
 	}
 	switch {
 	case err == nil:
 		return OK
 	case errors.Is(err, syscall.EPIPE): // the reader of standard output has gone away
-	case !errors.Is(err, ErrSaid):
+	case !isSaid:
 		s.Note("%s", strings.TrimPrefix(err.Error(), "snowflake: "))
 	}
 	if errors.As(err, new(failure)) {
@@ -140,9 +150,36 @@ func NoArgs(command string, args []string) error {
 	return fmt.Errorf("%s takes no arguments besides flags, got %q; a command comes before its flags", command, args[0])
 }
 
-// Elsewhere is the error of a command that the other program has.
-func Elsewhere(command, program string) error {
-	return fmt.Errorf("%s is a command of %s: \"%s %s --help\" says more", command, program, program, command)
+// Other is a command of the other program, and the error if it is run.
+type Other struct{ program, Name, Short string }
+
+func (o Other) Error() string {
+	return fmt.Sprintf("%s is a command of %s: \"%[2]s %[1]s --help\" says more", o.Name, o.program)
+}
+
+// others are the commands that only one of the programs has.
+var others = []Other{
+	{"snowflaked", "serve", "Issue IDs over HTTP and gRPC (the default of snowflaked)"},
+	{"snowflaked", "init", "Open a new store, once, so that the first start does not wait"},
+	{"snowflaked", "workers", "List who has leased which worker ID, and until when"},
+	{"snowflaked", "whois", "Say who issued an ID, by the history of the leases"},
+	{"snowflaked", "watermark", "Print an ID below every ID issued from now on"},
+	{"snowflaked", "health", "Ask the server whether it is alive: a container's health check"},
+	{"snowflake", "decode", "Print the fields of IDs, or annotate the IDs in a log"},
+	{"snowflake", "identify", "Say which layout the IDs most likely have, and why"},
+	{"snowflake", "range", "Print the range of the IDs of a span of time"},
+	{"snowflake", "layout", "Say which bits and how many IDs a layout has, or list the layouts"},
+	{"snowflake", "follows", "Say whether a table may continue with IDs of another layout"},
+}
+
+// Others returns the commands that only the other program has.
+func (s *Streams) Others() []Other {
+	return slices.DeleteFunc(slices.Clone(others), func(o Other) bool { return o.program == s.Program })
+}
+
+// Short returns the line about a command that only this program has, in the help of both programs.
+func Short(name string) string {
+	return others[slices.IndexFunc(others, func(o Other) bool { return o.Name == name })].Short
 }
 
 // Statuses returns the part of a command's help that says when its exit status is 0, 1 and 2. An
@@ -185,15 +222,15 @@ func (s *Streams) WriteDecoded(l snowflake.Layout, id snowflake.ID, form string)
 	fmt.Fprintln(s.Out)
 }
 
-// Issue writes n new IDs, with their fields if decode is set. It takes at most the IDs of one tick
-// at once, and writes them before it waits for the next tick.
-func (s *Streams) Issue(ctx context.Context, g *snowflake.Generator, n int, decode bool) error {
+// Issue writes the new IDs that n asks for. It takes at most the IDs of one tick at once, and writes
+// them before it waits for the next tick.
+func (s *Streams) Issue(ctx context.Context, g *snowflake.Generator, n NewFlags) error {
 	const mostBits = 12
 	batch := make([]snowflake.ID, 1<<min(g.Layout().SequenceBits, mostBits))
-	for n > 0 {
-		k, err := g.Fill(ctx, batch[:min(n, len(batch))])
+	for n.ids > 0 {
+		k, err := g.Fill(ctx, batch[:min(n.ids, len(batch))])
 		for _, id := range batch[:k] {
-			if decode || s.JSON {
+			if n.decode || s.JSON {
 				s.WriteDecoded(g.Layout(), id, Decimal)
 			} else {
 				fmt.Fprintln(s.Out, id)
@@ -205,7 +242,7 @@ func (s *Streams) Issue(ctx context.Context, g *snowflake.Generator, n int, deco
 		if err := s.Out.Flush(); err != nil {
 			return Failed(err)
 		}
-		n -= k
+		n.ids -= k
 	}
 	return nil
 }

@@ -51,6 +51,9 @@ func (s *Streams) oneInput(arg string, f func(name string, in io.Reader) error) 
 // Sample returns the first words of the inputs that args name, without their headers. If there are
 // more than most, it says so.
 func (s *Streams) Sample(args []string, o input.Options, most int) (words []string, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	enough := errors.New("that is enough")
 	var headers []string // words that may be headers
 	none := ""           // the first line without a word, and why

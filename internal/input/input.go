@@ -10,7 +10,9 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
@@ -32,6 +34,20 @@ func (o *Options) Flags(fs interface {
 	fs.StringVar(&o.Field, "field", "", "the `NAME` of the field in JSON objects, one a line or in an array")
 }
 
+// Check returns an error if the options are wrong for every text. Read does not check them.
+func (o *Options) Check() error {
+	n, notNumber := strconv.Atoi(o.Column)
+	switch {
+	case o.Field != "" && o.Column != "":
+		return errors.New("--column is for tables, and --field for JSON: use one of them")
+	case notNumber == nil && n < 1:
+		return fmt.Errorf("--column %d is under 1", n)
+	case o.Separator != "tab" && utf8.RuneCountInString(o.Separator) > 1:
+		return fmt.Errorf("--separator %q is not one character", o.Separator)
+	}
+	return nil
+}
+
 // Word is a text that should be an ID, or Err.
 type Word struct {
 	Line  int // in an array of JSON objects, the place of the object, from 1
@@ -49,8 +65,6 @@ func Read(in io.Reader, o Options, take func(Word) error) (nulls int, err error)
 	}
 	r := &reader{Options: o, in: plain, take: take, first: true}
 	switch {
-	case o.Field != "" && o.Column != "":
-		err = errors.New("--column is for tables, and --field for JSON: use one of them")
 	case o.Field != "":
 		err = r.json()
 	case o.Column != "":

@@ -60,9 +60,7 @@ func (r *reader) table() error {
 		}
 	}
 	if n, err := strconv.Atoi(r.Column); err == nil {
-		if c.index = n - 1; n < 1 {
-			return fmt.Errorf("--column %d is not 1 or more", n)
-		}
+		c.index = n - 1
 	}
 	switch r.Separator {
 	case "|", "│":
@@ -81,10 +79,7 @@ func (r *reader) table() error {
 }
 
 func (c *column) csv(separator string) error {
-	comma, size := utf8.DecodeRuneInString(separator)
-	if size != len(separator) {
-		return fmt.Errorf("--separator %q is not one character", separator)
-	}
+	comma, _ := utf8.DecodeRuneInString(separator)
 	in := csv.NewReader(&cells{in: c.in, separator: separator[len(separator)-1], begins: true})
 	in.Comma, in.ReuseRecord, in.FieldsPerRecord = comma, true, -1
 	for {

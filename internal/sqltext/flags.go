@@ -1,34 +1,35 @@
 package sqltext
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 )
 
 // FlagSet is a set of flags, as package pflag has it, which this module does not require.
 type FlagSet interface {
+	Bool(name string, value bool, usage string) *bool
 	IntVar(p *int, name string, value int, usage string)
 	StringVar(p *string, name, value, usage string)
 }
 
-// Flags defines the flags of g, except that of the layout.
-func (g *Generator) Flags(fs FlagSet) {
-	fs.IntVar(&g.Worker, "worker", -1, "the worker `ID` of the database, with --generate")
-	fs.IntVar(&g.Datacenter, "datacenter", 0, "the datacenter's `NUMBER`, if the layout has datacenters, with --generate")
-	fs.StringVar(&g.Schema, "schema", "public", "the `NAME` of the schema of the functions, with --generate")
-	fs.StringVar(&g.Prefix, "prefix", "snowflake_", "the `TEXT` with which the functions' names begin")
-	fs.StringVar(&g.Fence, "follow", "", "the `NAME` of the fence, if package follow reads the rows, with --generate")
+// Flags defines --generate, which it returns, and the flags of g, except that of the layout.
+func (g *Generator) Flags(fs FlagSet) (generate *bool) {
+	generate = fs.Bool("generate", false, "print functions that issue IDs")
+	fs.IntVar(&g.Worker, "worker", 0, "the worker `ID` of the database, with --generate")
+	fs.IntVar(&g.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has datacenters, with --generate")
+	fs.StringVar(&g.Schema, "schema", "public", "`NAME` of the schema of the functions, with --generate")
+	fs.StringVar(&g.Prefix, "prefix", "snowflake_", "`TEXT` at the beginning of the functions' names")
+	fs.StringVar(&g.Fence, "follow", "", "`NAME` of the fence, if package follow reads the rows, with --generate")
+	return generate
 }
 
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,30}$`)
 
-// CheckNames returns an error if --prefix or --schema is not a name.
-func (g *Generator) CheckNames() error {
-	for flag, value := range map[string]string{"prefix": g.Prefix, "schema": g.Schema} {
-		if !name.MatchString(value) {
-			return fmt.Errorf("--%s %q is not a name: want up to 31 letters, digits and underscores, and no digit first",
-				flag, value)
-		}
+// checkName returns an error if the value of a flag is not a name.
+func checkName(flag, value string) error {
+	if !name.MatchString(value) {
+		return fmt.Errorf("--%s %q is not a name: want up to 31 letters, digits and underscores, and no digit first", flag, value)
 	}
 	return nil
 }
@@ -42,6 +43,9 @@ type Generated struct {
 
 // Generate returns the script for an engine, which must be PostgreSQL.
 func (g *Generator) Generate(e Engine) (Generated, error) {
+	if err := cmp.Or(checkName("prefix", g.Prefix), checkName("schema", g.Schema)); err != nil {
+		return Generated{}, err
+	}
 	if e != PostgreSQL {
 		return Generated{}, fmt.Errorf("--generate is for %s: in other databases a default cannot call a function; "+
 			"docs/sql.md says what to do instead", PostgreSQL)

@@ -203,7 +203,7 @@ func (w writer) first() string {
 // expressions in comments.
 func Script(e Engine, l snowflake.Layout, prefix string) (string, error) {
 	fs, err := Functions(e, l)
-	if err != nil {
+	if err = cmp.Or(checkName("prefix", prefix), err); err != nil {
 		return "", err
 	}
 	var b strings.Builder

@@ -27,6 +27,14 @@ an @. The list and other commands always print it, as in 41/10/12@2026-01-01,1ms
 So sonyflake is 39/16/8@2014-09-01,10ms,worker-last, and sonyflake@2020-01-01 is
 the same with another epoch.`
 
+// LayoutNames returns the names of the layouts that have one.
+func LayoutNames() (names []string) {
+	for _, k := range layouts.All() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
 // Layout parses a layout: a text of snowflake.Layout.String, a name such as twitter, or only the
 // widths, such as 41/10/12. Other settings may follow, in this order: NAME@EPOCH,TICK,worker-last.
 // If the layout is not valid, the error is Validate's.
