@@ -10,6 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
 // find takes one worker ID, and returns its record. It waits for a free one for one and a half
@@ -19,13 +20,13 @@ func (s *search) find() (a attempt, saved protocol.Record, err error) {
 	for {
 		if s.read == nil {
 			if err := s.begin(); err != nil {
-				return a, saved, s.still(s.full, s.because(err))
+				return a, saved, book.Ended(s.line, s.full, s.because(err))
 			}
 		}
 		c, wait, err := choose(s.o, s.line.Read().Own, protocol.Sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
 		if (err != nil || c.from.After(s.line.Read().Own)) && !s.enough() {
 			if err := s.readMore(); err != nil {
-				return a, saved, s.still(s.full, s.because(err))
+				return a, saved, book.Ended(s.line, s.full, s.because(err))
 			}
 			continue
 		}
@@ -57,7 +58,7 @@ func (s *search) find() (a attempt, saved protocol.Record, err error) {
 
 // begin begins a round.
 func (s *search) begin() (err error) {
-	if s.door, err = s.open(); err != nil {
+	if s.door, err = s.newcomer().Wait(); err != nil {
 		return err
 	}
 	if s.now, err = s.line.Engine(); err != nil {
@@ -197,7 +198,7 @@ func (s *search) note(r protocol.Record) error {
 	case "":
 		r.Layout = s.o.Layout // it was never used
 	case StateLost:
-		next, left, err := book.Outwait(s.line, r, s.o.Layout, s.known.Seen, s.line.Read().Moment, s.clocks())
+		next, left, err := wiped.Outwait(s.line, &s.known.Watch, r, s.o.Layout, s.line.Read().Moment, s.clocks())
 		if err != nil {
 			return err
 		}
@@ -214,14 +215,14 @@ func (s *search) note(r protocol.Record) error {
 		r = next
 	}
 	if r.Layout != s.o.Layout {
-		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: s.o.Layout}
+		return foreign(r.Worker, r.Layout, s.o.Layout)
 	}
 	now := s.line.Read()
-	s.known.Seen.Forget(book.LostKey(r.Worker))
+	s.known.Seen.Forget(wiped.LostKey(r.Worker))
 	if r.State == StateHeld {
 		s.known.Seen.Sees(book.RecordKey(r.Worker), r.Version, now.At, protocol.Healing(r.Layout.Unit))
 	}
-	s.read[r.Worker] = s.door.Heal(r, now.Own).WithBoundsOf(s.known.lost[r.Worker])
+	s.read[r.Worker] = s.door.Raise(r, now.Own).WithBoundsOf(s.known.lost[r.Worker])
 	return nil
 }
 

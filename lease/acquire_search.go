@@ -1,13 +1,14 @@
 package lease
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
 // search looks for a worker ID that can be taken. It reads the worker ID that the owner had
@@ -35,13 +36,12 @@ type needs struct {
 
 // reporter is told what a search waits for.
 type reporter interface {
-	// waits is called every tellEvery while the store's door is shut.
-	waits(left time.Duration, shut shutDoor)
+	waits(left time.Duration, shut wiped.ShutDoor) // see wiped.Log
+	shut(err error, until time.Time)
+	opened()
 
-	shut(err error, until time.Time) // the door is shut, for the reason that err names
-	opened()                         // the door is open, or cannot be read
-	missing(worker int)              // the record of a worker ID is lost
-	namesake(process string)         // another live process has the owner
+	missing(worker int)      // the record of a worker ID is lost
+	namesake(process string) // another live process has the owner
 
 	// rests is called before the search waits because it found nothing to take, as err says, and
 	// rested after that. The time for the search ends at until, if that is not zero.
@@ -84,14 +84,6 @@ type attempt struct {
 	begun  book.Reading // when it was made
 	born   uint64       // the machine's generation
 	unsure error        // why its save failed, if it may still be made; else nil
-}
-
-// shutDoor is a door that is not open, and what is known about it.
-type shutDoor struct {
-	door, made protocol.Door // made is what replaces a door that is lost or cannot be read
-	protocol.Clocks
-	isNew bool   // the store is known to be new
-	used  string // what shows that the store is not new, if that was looked for
 }
 
 func newSearch(s book.Line, n needs) *search { return &search{needs: n, line: s, begun: s.Read().At} }
@@ -137,22 +129,19 @@ func (s *saves) because(err error) error {
 	return err
 }
 
-// still returns err. If the search has run out of time, during a request or between two, still adds
-// waits: what the search was waiting for, or nil.
-func (s *search) still(waits, err error) error {
-	if err == nil || waits == nil || errors.Is(err, waits) || !s.line.Read().Over {
-		return err
-	}
-	if errors.Is(waits, ErrWiped) {
-		waits = fmt.Errorf("%w; the next Acquire goes on with this wait", waits)
-	}
-	return book.Once(fmt.Errorf("%w: %w", waits, err))
-}
-
 // raced counts a conflict. It returns an error if there were so many that the search is to end.
 func (s *saves) raced(err error) error {
 	if s.conflicts++; s.conflicts < maxAllRaces {
 		return nil
 	}
 	return fmt.Errorf("the store has refused %d saves in turn: %w", s.conflicts, err)
+}
+
+// newcomer returns the search as one that waits for the store's door.
+func (s *search) newcomer() wiped.Newcomer {
+	return wiped.Newcomer{Line: s.line, Watch: &s.known.Watch, Layout: s.o.Layout, Window: s.o.Window, NewStore: s.o.NewStore && !s.known.inUse,
+		Log: wiped.Log{Waits: s.log.waits, Shut: s.log.shut, Opened: s.log.opened, Raced: s.raced,
+			Foreign: func(worker int, has snowflake.Layout) error { return foreign(worker, has, s.o.Layout) },
+			Rested:  func() { s.conflicts, s.begun = 0, s.line.Read().At }, // the wait for a worker ID begins when the door is open
+		}}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
 // occupy opens the store, and gives each worker ID of a layout for which is returns true to a live
@@ -84,7 +85,7 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	m, l := newMemory(), snowflake.DefaultLayout()
 	wait := func() (protocol.Record, time.Duration) {
-		next, left, err := book.Outwait(m.line(), protocol.Record{Worker: 1, State: StateLost}, l, book.NewSightings(), book.ThisMoment(), protocol.Clocks{Own: time.Now()})
+		next, left, err := wiped.Outwait(m.line(), &book.Watch{Seen: book.NewSightings()}, protocol.Record{Worker: 1, State: StateLost}, l, book.ThisMoment(), protocol.Clocks{Own: time.Now()})
 		require.NoError(t, err)
 		return next, left
 	}
@@ -112,8 +113,8 @@ func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 		}
 		wait := func(r protocol.Record) (protocol.Record, time.Duration, error) {
 			seen := book.NewSightings()
-			seen.Lasts(book.LostKey(0), r.Waited.Name, r.Waited.For+time.Minute, book.ThisMoment(), time.Minute)
-			return book.Outwait(m.line(), r, plain, seen, book.ThisMoment(), protocol.Clocks{Own: time.Now()})
+			seen.Lasts(wiped.LostKey(0), r.Waited.Name, r.Waited.For+time.Minute, book.ThisMoment(), time.Minute)
+			return wiped.Outwait(m.line(), &book.Watch{Seen: seen}, r, plain, book.ThisMoment(), protocol.Clocks{Own: time.Now()})
 		}
 		_, err := m.Put(t.Context(), book.MarkKey(0), "", []byte("token"))
 		require.NoError(t, err)

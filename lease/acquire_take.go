@@ -2,7 +2,6 @@ package lease
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
 func (s *search) attempt(c candidate) (attempt, error) {
@@ -44,8 +44,8 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	return attempt{c, w, c.record.Take(w, by, least, protocol.Clocks{Own: begun.Own, Engine: s.engineNow()}), begun, born, nil}, nil
 }
 
-// save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
-// its worker ID finds it.
+// save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps its
+// worker ID finds it. The look at the watermark comes last.
 func (s *search) save(a *attempt) (saved protocol.Record, err error) {
 	worker := a.record.Worker
 	s.known.last = worker
@@ -60,51 +60,12 @@ func (s *search) save(a *attempt) (saved protocol.Record, err error) {
 	}
 	saved, a.wanted, err = book.Replace(s.line, s.o.History, a.record, a.wanted)
 	if err == nil {
-		saved, err = s.confirm(a, saved)
+		saved, err = wiped.Confirm(s.line, s.door, a.record, saved)
 	}
-	return saved, err
-}
-
-// confirm makes the mark of a worker ID that had no mark. If it had no record either, confirm
-// then looks at the door and at the record again: if the store has lost entries since they
-// were read, the worker ID may be another holder's, so confirm removes the record, and the
-// error matches ErrWiped. Last of all, it looks at the watermark.
-func (s *search) confirm(a *attempt, saved protocol.Record) (protocol.Record, error) {
-	saved, err := s.mark(a, saved)
 	if err == nil {
 		a.window.Above, s.known.passed, err = hold.Above(s.line, s.door, a.record, time.Time{}, s.known.passed)
 	}
 	return saved, err
-}
-
-func (s *search) mark(a *attempt, saved protocol.Record) (protocol.Record, error) {
-	if saved.Marked {
-		return saved, nil
-	}
-	err := book.MarkWorker(s.line, saved)
-	switch {
-	case a.record.Version == "" && err == nil:
-		err = s.lookAgain(saved)
-	case a.record.Version != "" && errors.Is(err, ErrWiped):
-		err = nil // the mark is of the record before
-	}
-	saved.Marked = err == nil
-	if errors.Is(err, ErrWiped) {
-		_ = s.line.Delete(book.RecordKey(saved.Worker), saved.Version)
-	}
-	return saved, err
-}
-
-func (s *search) lookAgain(saved protocol.Record) error {
-	is, err := book.GetDoor(s.line)
-	if err != nil {
-		return err
-	}
-	found, err := book.GetRecord(s.line, saved.Worker)
-	if err == nil && (is.Name != s.door.Name || found.Version != saved.Version) {
-		err = fmt.Errorf("%w, while worker %d was taken", ErrWiped, saved.Worker)
-	}
-	return err
 }
 
 // missed handles a save that failed. It returns an error if the search is to end.
@@ -176,7 +137,7 @@ func free(s book.Line, a attempt) (done bool) {
 	case err != nil:
 		return false
 	case r.Token == a.wanted.Token && r.State != StateSpent:
-		stray, err := book.IsStray(s, r)
+		stray, err := wiped.IsStray(s, r)
 		switch {
 		case err == nil && stray:
 			// The holder whose record was lost would take this one for a later holder's.

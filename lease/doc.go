@@ -129,7 +129,7 @@
 //
 // If somebody empties a directory, flushes a database, drops a table or deletes a prefix, chains
 // break off, and the first line of the proof no longer holds by itself. The fleet heals the store
-// without an operator. These are the rules:
+// without an operator. These are the rules, which lease/internal/wiped keeps:
 //
 //   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
 //     may, as long as its window lasts and less than a window has passed since its last save, by
@@ -142,12 +142,12 @@
 //     An entry "store" that a newcomer with another layout has made, and that is not open yet, is
 //     replaced. So is one that Init or NewStore opened by mistake (protocol.Door.Mistaken). In this
 //     entry the holder counts the time of the next rule, so that a newcomer hours later does not
-//     wait (Lease.heal).
+//     wait (wiped.Heal).
 //   - door: The entry "store" is made first. A newcomer that does not find it waits for [MaxWindow]
 //     and a minute. The time is counted by the monotonic clocks of those who wait, and kept in the
 //     entry, so they wait for it together, one after the other (protocol.Door.Advance). Then worker
 //     IDs that still have no record may be taken, from the newcomer's time on, or from the engine's
-//     if it is later (protocol.Door.Heal). While these two clocks differ by more than a minute, one
+//     if it is later (protocol.Door.Raise). While these two clocks differ by more than a minute, one
 //     of them is wrong, and nobody takes a worker ID. Init and NewStore open a store at once, but
 //     not one that has a record or a mark. In a directory of which nothing tells that it was used,
 //     a newcomer waits for its own window only.
@@ -158,9 +158,9 @@
 //     time, and then from the newcomer's or the engine's time on (protocol.Record.Missing).
 //   - look again: A newcomer that made a record for a worker ID without a mark looks at the entry
 //     "store" and at its record again before it stamps. If either has changed, entries were lost
-//     since it looked first, and it begins anew (search.lookAgain).
+//     since it looked first, and it begins anew (wiped.Confirm).
 //   - stray: Until such a newcomer has looked again, a holder whose record was lost may find the
-//     newcomer's. The holder replaces it (book.IsStray), and then the newcomer sees another record.
+//     newcomer's. The holder replaces it (wiped.IsStray), and then the newcomer sees another record.
 //
 // Why the invariant holds. Let the record of w be lost, and let h have held w last. If h puts its
 // record back, the chain goes on as if nothing had happened: nobody else has taken w, because h was
@@ -282,10 +282,10 @@
 // Until the door is open, it also replaces a watermark that another holder, whose clock is ahead,
 // has put back. If the watermark alone is lost, or cannot be read, live holders put it back in the
 // same way: each looks at its entry once a minute, if it knows of one. If its own clock alone is
-// ahead, it leaves the entry to others, until those are known to be dead (readers.pace, isAhead).
+// ahead, it leaves the entry to others, until those are known to be dead (readers.pace, wiped.Heal).
 // Until then newcomers begin at the latest bound of all others (hold.Above). If a clock that was
 // ahead has left this bound, they begin at the latest floor of a holder or a minute after their own
-// clock, whichever is later (hold.RestoreWatermark): while no holder lives, clocks must not differ
+// clock, whichever is later (wiped.RestoreWatermark): while no holder lives, clocks must not differ
 // by more than that. A holder with a LocalCopy may stamp without the store, so it counts until it
 // is released; if it starts while the store is away, it begins at its clock. A floor counts as a
 // stamp: if a clock is set back to before it, the policy decides.

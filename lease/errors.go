@@ -121,6 +121,11 @@ type LayoutError struct {
 	Has, Want snowflake.Layout
 }
 
+// foreign returns the error for a store, or the record of a worker ID, with another layout.
+func foreign(worker int, has, want snowflake.Layout) error {
+	return &LayoutError{Worker: worker, Where: "the store", Has: has, Want: want}
+}
+
 func (e *LayoutError) Error() string {
 	what := e.Where
 	if e.Worker >= 0 {

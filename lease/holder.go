@@ -10,7 +10,7 @@ import (
 )
 
 // none stands for no worker ID.
-const none = -1
+const none = protocol.None
 
 const (
 	StateHeld  State = protocol.StateHeld  // by Owner, as long as it renews

@@ -87,7 +87,7 @@ func initialized(d protocol.Door, bad error, layout snowflake.Layout, key string
 	case bad != nil:
 		return fmt.Errorf("%w: %w", ErrInitialized, bad)
 	case d.Name != "" && d.Layout != layout:
-		return fmt.Errorf("%w: %w", ErrInitialized, &LayoutError{Worker: none, Where: "the store", Has: d.Layout, Want: layout})
+		return fmt.Errorf("%w: %w", ErrInitialized, foreign(none, d.Layout, layout))
 	case d.Open:
 		return fmt.Errorf("%w: it is open, and starts do not wait", ErrInitialized)
 	}

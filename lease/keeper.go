@@ -50,7 +50,7 @@ func (l *Lease) keep(ctx context.Context) error {
 			switch {
 			case left < wait: // the record was put back with its old bound, which has to move first
 				wait = max(left/2, 0)
-			case l.isWiped():
+			case l.hasLost():
 				_ = l.heal(ctx) // tried again after the next renewal
 				wait = max(0, wait-machine.Since(begun))
 			case l.mayLook():

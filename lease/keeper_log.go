@@ -9,9 +9,9 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake/internal/cause"
 	"github.com/seed-5394e6b1/snowflake/internal/times"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
 // journal logs what an operator should know: each problem once when it begins, and once when it is
@@ -234,17 +234,17 @@ func (j *journal) missing(l *Lease, worker int) {
 }
 
 // waits logs that the store is new, or has lost its entries, and how long this process waits.
-func (j *journal) waits(l *Lease, left time.Duration, shut shutDoor) {
+func (j *journal) waits(l *Lease, left time.Duration, shut wiped.ShutDoor) {
 	args := []any{"wait", left.Round(time.Second)}
-	next := book.WaitsFor(left, shut.Clocks)
+	next := wiped.WaitsFor(left, shut.Clocks)
 	switch {
-	case shut.used == "":
+	case shut.Used == "":
 		next += "; if the store is new, lease.Init (snowflaked init) opens it at once"
 	case l.o.NewStore:
 		next += "; Options.NewStore (--new-store) is not believed, because the store was used"
 		fallthrough
 	default:
-		args = append(args, "found", shut.used)
+		args = append(args, "found", shut.Used)
 	}
 	j.warn(l, none, "the store is new, or has lost entries", append(args, "next", next)...)
 }

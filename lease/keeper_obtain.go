@@ -11,6 +11,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
 // obtain takes a worker ID, and waits until the clock has reached its window. If the worker ID is
@@ -26,7 +27,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 			l.hold(s.line, a, saved)
 			s.forgetOwner(a)
 			waits, ended := l.settle(ctx)
-			if err = s.still(waits, s.because(ended)); err == nil {
+			if err = book.Ended(s.line, waits, s.because(ended)); err == nil {
 				l.giveBack(l.ctx, s.tried, a.record.Worker)
 				l.known.namesake.entry = s.owner.Version
 				return nil
@@ -177,7 +178,7 @@ func (s searchLog) waitsUntil(t time.Time) {
 	s.l.stats.WaitsUntil = t
 }
 
-func (s searchLog) waits(left time.Duration, shut shutDoor) { s.l.log.waits(s.l, left, shut) }
+func (s searchLog) waits(left time.Duration, shut wiped.ShutDoor) { s.l.log.waits(s.l, left, shut) }
 
 func (s searchLog) missing(worker int) { s.l.log.missing(s.l, worker) }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
 // Mark is a reading of the watermark. It is right whether or not somebody keeps it back.
@@ -119,40 +120,17 @@ func (v *viewer) open() (err error) {
 	return book.RefusesToSave("its own entry")
 }
 
-// wait counts how long the store and its records are known to be lost, as newcomers do, so that the
-// watermark comes back even if there is no newcomer. It returns nil when the door is open. If
-// nobody ever had a worker ID, the store may be new, and wait leaves it alone.
+// wait counts how long the store and its records are known to be lost, so that the watermark comes
+// back even if there is no newcomer. It returns nil when the door is open.
 func (v *viewer) wait() error {
-	if v.door.Name == "" {
-		records, _, err := book.AllRecords(v)
-		if err != nil {
-			return err
-		}
-		for _, r := range records {
-			if r.State != StateLost {
-				v.door.Layout = r.Layout
-			}
-		}
-		if v.door.Layout == (snowflake.Layout{}) {
-			return ErrWiped
-		}
-	}
-	c := protocol.Clocks{Own: v.Read().Own}
-	var err error
-	if c.Engine, err = v.Engine(); err != nil {
-		return err
-	}
-	next, left, err := v.watch.AdvanceDoor(v, v.door, v.door, c, false)
-	if errors.Is(err, ErrConflict) {
-		return ErrWiped
-	}
-	if v.door = next; err != nil || next.Open {
+	next, waits, err := wiped.Count(v, v.watch, v.door)
+	if v.door = next; err != nil || waits == nil {
 		return err
 	}
 	if _, _, err = v.look(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s", ErrWiped, book.WaitsFor(left, c))
+	return waits
 }
 
 // watermark proposes what the holders allow, looks at them again, and publishes what they allow
@@ -170,7 +148,7 @@ func (v *viewer) watermark() (Mark, error) {
 			return Mark{}, book.RefusesToSave("the watermark")
 		}
 		err = v.save(protocol.Watermark{Proposed: times.Later(v.mark.Proposed, at), Published: at})
-		// A holder may have put back an earlier proposal (Lease.heal).
+		// A holder may have put back an earlier proposal (wiped.Heal).
 		at = times.Earlier(at, v.mark.Publish(low))
 	}
 	if err != nil {
@@ -247,7 +225,7 @@ func (v *viewer) look() (low time.Time, by *protocol.Record, err error) {
 	for _, r := range records {
 		v.watch.Seen.Sees(book.RecordKey(r.Worker), r.Version, now, protocol.Healing(v.door.Layout.Unit))
 		if r.State != StateLost {
-			v.watch.Seen.Forget(book.LostKey(r.Worker))
+			v.watch.Seen.Forget(wiped.LostKey(r.Worker))
 		}
 		if r.State == StateHeld {
 			shortest = min(shortest, r.Window)
@@ -268,7 +246,7 @@ func (v *viewer) look() (low time.Time, by *protocol.Record, err error) {
 	}
 	for i, r := range records { // all of them, so that the waits for them go on at the same time
 		if r.State == StateLost {
-			next, left, err := book.Outwait(v, r, v.door.Layout, v.watch.Seen, v.asked, c)
+			next, left, err := wiped.Outwait(v, v.watch, r, v.door.Layout, v.asked, c)
 			if records[i] = next; err != nil {
 				return low, &next, err
 			}

@@ -356,7 +356,7 @@ func TestLiveHolderPutsTheWatermarkBackBesideOneThatCrashed(t *testing.T) {
 						is, err := book.GetWatermark(m.line())
 						require.NoError(t, err)
 						require.False(t, is.Lost())
-						require.False(t, h.isWiped(), "it looks no more")
+						require.False(t, h.hasLost(), "it looks no more")
 					})
 				})
 			}

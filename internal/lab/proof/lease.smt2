@@ -90,9 +90,9 @@
 (define-fun release-keeps-the-bound-before () Bool true)               ; protocol.Record.Release, protocol.Record.Undo
 (define-fun no-grant-after-release () Bool true)                       ; the generator, Lease.giveBack
 (define-fun newcomer-waits () Bool true)                               ; protocol.Door.Advance, protocol.Record.Missing
-(define-fun newcomer-begins-at-its-clock () Bool true)                 ; protocol.Door.Heal, protocol.Record.Missing
-(define-fun newcomer-looks-again () Bool true)                         ; search.lookAgain
-(define-fun record-from-before-a-loss-has-the-floor () Bool true)      ; protocol.Door.Heal
+(define-fun newcomer-begins-at-its-clock () Bool true)                 ; protocol.Door.Raise, protocol.Record.Missing
+(define-fun newcomer-looks-again () Bool true)                         ; wiped.Confirm
+(define-fun record-from-before-a-loss-has-the-floor () Bool true)      ; protocol.Door.Raise
 (define-fun live-holders-are-left-alone () Bool true)                  ; protocol.Record.Live
 (define-fun restored-within-the-window () Bool true)                   ; hold.Hold.mayRestore, protocol.Record.Restorable
 (define-fun restored-as-it-was () Bool true)                           ; hold.Hold.restore
@@ -359,7 +359,7 @@
 (check-sat)
 (pop)
 
-; search.confirm, Lease.publish
+; wiped.Confirm, Lease.publish
 (push)
 (echo "a newcomer gets its answer, and is granted its window")
 (assert (and same-time same-store same-losses same-line same-sent same-over same-next same-top
@@ -427,7 +427,7 @@
 (check-sat)
 (pop)
 
-; search.lookAgain, search.mark
+; wiped.Confirm
 (push)
 (echo "a newcomer that looked again removes its record")
 (assert (and same-time same-sent same-line same-holders same-top same-losses

@@ -140,20 +140,6 @@ func MarkWorker(s Line, r protocol.Record) error {
 	return err
 }
 
-// IsStray reports whether r is the first record of a newcomer that has not noticed yet that all
-// entries were lost since it read them. It notices before it stamps (search.confirm), also if
-// another record replaces r meanwhile.
-func IsStray(s Line, r protocol.Record) (bool, error) {
-	if r.Saves > 1 || r.Marked {
-		return false, nil
-	}
-	d, err := GetDoor(s)
-	if errors.Is(err, driver.ErrBadRecord) { // the newcomer may have looked again before
-		return false, nil
-	}
-	return err == nil && d.Name != r.Store, err
-}
-
 // listed returns the entries with this prefix, by worker ID.
 func listed(s Line, prefix string) (map[int]driver.Entry, error) {
 	entries, err := s.List(prefix)

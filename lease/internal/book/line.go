@@ -1,6 +1,8 @@
 package book
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/times"
@@ -68,6 +70,15 @@ func (f Floor) Least(w protocol.Window, granted bool) (at time.Time, noFloor boo
 		at = times.Earlier(at, f.Open)
 	}
 	return at.UTC(), noFloor
+}
+
+// Ended returns err. If the time for requests is over, whether one was under way or not, Ended adds
+// waits: what the wait was for, or nil.
+func Ended(s Line, waits, err error) error {
+	if err == nil || waits == nil || errors.Is(err, waits) || !s.Read().Over {
+		return err
+	}
+	return Once(fmt.Errorf("%w: %w", waits, err))
 }
 
 // BeforeEnd shortens a wait that begins now and ends after the time for requests, so that there is

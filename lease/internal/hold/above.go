@@ -2,14 +2,13 @@ package hold
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
 // Above reads the watermark after a save, and returns the first instant that the saved window may
@@ -29,7 +28,7 @@ func Above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.
 		d, err = protocol.Door{}, nil
 	}
 	if err == nil && m.Lost() && (m.Bad || d.Version == "" || d.Marked) {
-		m, err = RestoreWatermark(s, m, own, most)
+		m, err = wiped.RestoreWatermark(s, m, own, most)
 	}
 	switch {
 	case err != nil && s.Away() != nil:
@@ -39,29 +38,4 @@ func Above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.
 	}
 	at = times.Later(m.Proposed, passed)
 	return at, at, nil
-}
-
-// RestoreWatermark puts back a watermark that was lost. Nothing later than most was proposed. If
-// most is zero, this is not known, and RestoreWatermark takes the latest bound, because nothing
-// later is ever proposed. But a clock that was ahead once may have left a bound far ahead. Then it
-// takes the latest floor of a holder: nothing later was proposed while one of them lived. If none
-// did, what was proposed is at most skew after this clock, unless a reader's clock differed from it
-// by more.
-func RestoreWatermark(s book.Line, m protocol.Watermark, own protocol.Record, most time.Time) (protocol.Watermark, error) {
-	if most.IsZero() {
-		records, _, err := book.AllRecords(s)
-		if err != nil {
-			return m, err
-		}
-		records[own.Worker] = own
-		all, now := slices.Collect(maps.Values(records)), s.Read().Own
-		most = times.Later(times.Earlier(protocol.Latest(all), times.Later(protocol.Floors(all), now.Add(protocol.Skew))), now)
-	}
-	m.Proposed = most.UTC()
-	m, err := book.PutWatermark(s, m)
-	if errors.Is(err, driver.ErrBadRecord) {
-		err = nil // it cannot be replaced
-	}
-	m.Proposed = times.Later(m.Proposed, most)
-	return m, err
 }

@@ -229,16 +229,16 @@ func TestWaitAfterALoss(t *testing.T) {
 	floors := func(before, engine, now int) (all [2]time.Time) {
 		old := Record{Floor: at(before), Holder: Holder{Store: "t"}, Waited: Waited{For: time.Minute}}
 		missing, _ := old.Missing(0, m, Clocks{at(now), at(engine)}, time.Minute)
-		return [2]time.Time{Door{Name: "s", Healed: true, Floor: at(engine)}.Heal(old, at(now)).Floor, missing.Floor}
+		return [2]time.Time{Door{Name: "s", Healed: true, Floor: at(engine)}.Raise(old, at(now)).Floor, missing.Floor}
 	}
 	for _, of := range [][3]int{{3, 2, 1}, {1, 3, 2}, {2, 1, 3}} {
 		assert.Equal(t, [2]time.Time{at(3), at(3)}, floors(of[0], of[1], of[2]), "the latest of %v", of)
 	}
 	old := rec("a", StateHeld, 3)
 	old.Store = "t"
-	assert.Equal(t, at(9), Door{Name: "s", Healed: true}.Heal(old, at(9)).Bound(), "the record is older than the loss")
-	assert.Equal(t, old, Door{Name: "s"}.Heal(old, at(9)), "nothing was lost")
-	assert.Equal(t, old, Door{Name: "t", Healed: true}.Heal(old, at(9)), "the record is newer than the loss")
+	assert.Equal(t, at(9), Door{Name: "s", Healed: true}.Raise(old, at(9)).Bound(), "the record is older than the loss")
+	assert.Equal(t, old, Door{Name: "s"}.Raise(old, at(9)), "nothing was lost")
+	assert.Equal(t, old, Door{Name: "t", Healed: true}.Raise(old, at(9)), "the record is newer than the loss")
 }
 
 // The same host goes on with a wait by the clock that runs since it was booted; another host by

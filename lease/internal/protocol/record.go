@@ -12,6 +12,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
+// None stands for no worker ID.
+const None = -1
+
 // Record is what the store keeps for a worker ID.
 type Record struct {
 	Worker  int    `json:"worker"`

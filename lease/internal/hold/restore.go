@@ -1,0 +1,61 @@
+package hold
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/times"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+)
+
+// ErrRestored says that the record was lost and is there again, with the bound that it had.
+var ErrRestored = errors.New("lease: the record was lost, and was put back")
+
+// restore puts the record back in place of found, if nobody can have taken the worker ID
+// for free since it was saved.
+func (h *Hold) restore(s book.Line, found protocol.Record) error {
+	read := s.Read()
+	if err := h.mayRestore(s); err != nil {
+		return err
+	}
+	if err := book.MarkWorker(s, h.Own); err != nil && !errors.Is(err, book.ErrWiped) {
+		return err
+	}
+	next := h.Own
+	next.Version, next.Saves = found.Version, max(h.Own.Saves, found.Saves)+1
+	h.Doubt = returning
+	saved, err := book.PutRecord(s, next)
+	if err != nil {
+		h.Tried = append(slices.Clip(h.Tried), next)
+		return err
+	}
+	if err := h.mayRestore(s); err != nil {
+		return err
+	}
+	h.saved(s, saved, read)
+	s.Restored(saved.Worker)
+	return ErrRestored
+}
+
+// mayRestore returns an error that matches ErrLost if somebody may have taken the worker ID for
+// free since own was saved, or since a release that had no answer. It is asked before the record is
+// put back, and again when it is known to be there: if the process or the request stood still
+// meanwhile, the record may have been another holder's, and have been lost once more.
+func (h *Hold) mayRestore(s book.Line) error {
+	engine, err := s.Engine()
+	if err != nil {
+		return err
+	}
+	now := s.Read()
+	switch {
+	case h.Freed || !h.Own.Restorable(h.Window, now.Own, h.Heard.silence(h.Own, now, time.Time{})):
+		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", protocol.ErrLost, h.Own.Worker)
+	case !h.Own.Restorable(h.Window, now.Own, h.Heard.silence(h.Own, now, engine)):
+		return fmt.Errorf("lease: the record of worker %d is gone, and is put back when the store's clock, which reads %s, is right again",
+			h.Own.Worker, times.Text(engine))
+	}
+	return nil
+}
