@@ -29,7 +29,7 @@ it finds IDs that were issued without a lease. It also reads a database's table.
 		if err := command.AtLeast("count", *listed, 1); err != nil {
 			return err
 		}
-		a := audit.New(*layout, s.Now(), *listed, nil)
+		a := audit.New(*layout, s.Now(), *listed)
 		a.Ordered = *ordered
 		r, err := a.Read(s, options, args)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/internal/audit/leases"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/input"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
@@ -31,7 +32,7 @@ type auditFlags struct {
 	batch, listed                int
 	ordered                      bool
 	input                        input.Options
-	leases                       audit.LeaseOptions
+	leases                       leases.Options
 }
 
 func (p *program) auditCommand() *cobra.Command {
@@ -124,7 +125,7 @@ func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error
 		return err
 	}
 	defer closeStore()
-	leases, err := audit.NewLeases(func() (*lease.History, error) {
+	c, err := leases.New(func() (*lease.History, error) {
 		// IDs that were read are judged even after a signal.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
 		defer cancel()
@@ -136,19 +137,27 @@ func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error
 	var r *audit.Report
 	var ended error
 	if f.query == "" {
-		a := audit.New(leases.Layout(), p.Now(), f.listed, leases)
-		a.Ordered = f.ordered
+		a := audit.New(c.Layout(), p.Now(), f.listed)
+		a.Ordered, a.Also = f.ordered, c.Add
 		r, err = a.Read(p.Streams, f.input, args)
 	} else {
-		upTo := max(after, leases.First()-1)
-		ended = f.auditTable(ctx, p, s, leases, &upTo)
-		r, err = leases.Finish(upTo)
+		upTo := max(after, c.First()-1)
+		ended = f.auditTable(ctx, p, s, c, &upTo)
+		r = audit.NewReport(c.Layout(), 0)
+		r.UpTo = upTo
 	}
+	if err != nil {
+		return err
+	}
+	compared, err := c.Report()
 	if err != nil {
 		return errors.Join(ended, err)
 	}
+	if r.Leases = compared; f.query != "" {
+		r.IDs = compared.IDs
+	}
 	if ended == nil && r.Unread == 0 {
-		ended = f.writeMetrics(r.Leases)
+		ended = f.writeMetrics(compared)
 	}
 	answer := r.Print(p.Streams, f.listed, f.query == "")
 	return cmp.Or(ended, answer)
@@ -156,7 +165,7 @@ func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error
 
 // writeMetrics replaces the file of --metrics-file, if it is set. It does so atomically, so that
 // the collector never reads an incomplete file.
-func (f *auditFlags) writeMetrics(r *audit.LeaseReport) error {
+func (f *auditFlags) writeMetrics(r *leases.Report) error {
 	if f.metrics == "" {
 		return nil
 	}
@@ -216,7 +225,7 @@ func (f *auditFlags) check(files int) (after snowflake.ID, err error) {
 const sayEvery = 30 * time.Second
 
 // auditTable adds the IDs of --query above after to a, and sets after to the last one.
-func (f *auditFlags) auditTable(ctx context.Context, p *program, s lease.Store, a *audit.Leases, after *snowflake.ID) error {
+func (f *auditFlags) auditTable(ctx context.Context, p *program, s lease.Store, a *leases.Comparison, after *snowflake.ID) error {
 	db, err := stores.OpenDB(f.database)
 	if err != nil {
 		return command.Refused("--database: %w", err)
@@ -236,7 +245,7 @@ func (f *auditFlags) auditTable(ctx context.Context, p *program, s lease.Store, 
 // readTable adds the IDs of --query above after, and up to upTo, to a, and sets after to the last
 // one.
 func (f *auditFlags) readTable(
-	ctx context.Context, p *program, db *sql.DB, a *audit.Leases, after *snowflake.ID, upTo snowflake.ID,
+	ctx context.Context, p *program, db *sql.DB, a *leases.Comparison, after *snowflake.ID, upTo snowflake.ID,
 ) error {
 	said, n := time.Now(), 0
 	for {
@@ -254,7 +263,7 @@ func (f *auditFlags) readTable(
 
 // readBatch is readTable for at most f.batch IDs. It returns how many it read.
 func (f *auditFlags) readBatch(
-	ctx context.Context, db *sql.DB, a *audit.Leases, after *snowflake.ID, upTo snowflake.ID,
+	ctx context.Context, db *sql.DB, a *leases.Comparison, after *snowflake.ID, upTo snowflake.ID,
 ) (n int, err error) {
 	rows, err := db.QueryContext(ctx, f.statement(*after))
 	if err != nil {

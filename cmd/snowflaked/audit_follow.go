@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
-	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/internal/audit/leases"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -24,7 +24,7 @@ var dialects = map[string]follow.Dialect{
 // followTable adds the IDs of --query to a, and continues with new rows until ctx ends. After each
 // span it writes the metrics. Once it has read a span, it continues after errors.
 func (f *auditFlags) followTable(
-	ctx context.Context, p *program, s lease.Store, db *sql.DB, a *audit.Leases, after *snowflake.ID,
+	ctx context.Context, p *program, s lease.Store, db *sql.DB, a *leases.Comparison, after *snowflake.ID,
 ) error {
 	scheme, _, _ := strings.Cut(f.database, ":")
 	fence, err := follow.NewFence(dialects[scheme], f.follow)
@@ -57,7 +57,7 @@ func (f *auditFlags) followTable(
 // judge reads the rows of a span, judges their IDs, and returns how many IDs were issued without a
 // lease. If there are more than said, it says so.
 func (f *auditFlags) judge(
-	ctx context.Context, p *program, db *sql.DB, a *audit.Leases, after *snowflake.ID, upTo snowflake.ID, said int,
+	ctx context.Context, p *program, db *sql.DB, a *leases.Comparison, after *snowflake.ID, upTo snowflake.ID, said int,
 ) (int, error) {
 	if err := f.readTable(ctx, p, db, a, after, upTo); err != nil {
 		return said, err

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/follow"
-	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/internal/audit/leases"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -58,7 +58,7 @@ func (f *following) await(t *testing.T, ids, held, strangers int) {
 }
 
 // end ends the audit as Ctrl-C does.
-func (f *following) end(t *testing.T, status int) (r audit.Report) {
+func (f *following) end(t *testing.T, status int) (r report) {
 	t.Helper()
 	f.stop()
 	require.Equal(t, status, <-f.status, &f.errs)
@@ -131,7 +131,7 @@ func TestAuditFollowsATable(t *testing.T) {
 	f.await(t, 213, 210, 3)
 	r := f.end(t, command.Failure)
 	assert.Equal(t, 210, r.Leases.Held)
-	assert.Equal(t, 3, audit.Count(r.Leases.Strangers))
+	assert.Equal(t, 3, leases.Count(r.Leases.Strangers))
 	assert.Equal(t, 900, r.Leases.Strangers[0].Worker)
 	assert.Contains(t, f.errs.String(), "3 IDs were issued without a lease, up to ")
 

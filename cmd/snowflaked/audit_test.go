@@ -21,10 +21,17 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/internal/audit/leases"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
+
+// report is a report as programs read it.
+type report struct {
+	audit.Report
+	Leases leases.Report `json:"leases"`
+}
 
 // answersSQL returns a function that returns nil if a database answers.
 func answersSQL(url func(addr string) string) func(addr string) error {
@@ -109,7 +116,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 
 	query := []string{"audit", "--store", store, "--database", database, "--query",
 		"SELECT id FROM orders -- all;", "--batch", "7", "--json"}
-	ask := func(status int, args ...string) (r audit.Report) {
+	ask := func(status int, args ...string) (r report) {
 		t.Helper()
 		out, errs, is := runCLI(append(query[:len(query):len(query)], args...)...)
 		require.Equal(t, status, is, errs)
@@ -212,7 +219,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	first()
 	r = ask(command.OK)
 	assert.Equal(t, honest+50, r.Leases.Held, "the record of three has the holding of two")
-	assert.Equal(t, 6, audit.Count(r.Leases.Forgotten))
+	assert.Equal(t, 6, leases.Count(r.Leases.Forgotten))
 }
 
 func insert(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {

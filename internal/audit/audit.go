@@ -1,5 +1,5 @@
-// Package audit judges many IDs, without a store: a list of them (duplicates, order, rounding, gaps),
-// and whether holders of leases issued them, by the history of the leases. Its report has one form.
+// Package audit judges a list of many IDs, without a store: duplicates, order, rounding, gaps.
+// Package audit/leases compares them with the leases of a store. Both write one report.
 package audit
 
 import (
@@ -36,10 +36,16 @@ type Report struct {
 	Gaps    []Gap         `json:"gaps"`  // the longest times without an ID, the longest first
 	Notes   []string      `json:"notes"` // possible faults
 
-	Leases *LeaseReport `json:"leases,omitempty"` // if they were compared with the IDs
+	Leases Comparison   `json:"leases,omitempty"` // nil without a comparison
 	UpTo   snowflake.ID `json:"upTo,omitzero"`    // the last ID that was read, of a table in the order of its IDs
 
 	Unread int `json:"-"` // lines that are not an ID, which are among Wrong
+}
+
+// Comparison is the result of a comparison of the IDs with the leases of a store.
+type Comparison interface {
+	Faults() []Fault
+	Write(out io.Writer, most int) // for people, with at most most groups of each kind
 }
 
 // Fault is a kind of fault, and the first lines that have it.
@@ -108,11 +114,13 @@ type Audit struct {
 	// older than the previous ID of its worker is a fault.
 	Ordered bool
 
+	// Also is called with each ID that is added. Its errors are returned. It may be nil.
+	Also func(snowflake.ID) error
+
 	layout snowflake.Layout
 	latest time.Time // later IDs are from the future
 	most   int       // bounds the IDs
 	listed int       // bounds the findings of each kind
-	leases *Leases
 
 	ids     stretches
 	files   []file
@@ -150,10 +158,10 @@ type file struct {
 const ahead = time.Minute
 
 // New returns an audit of IDs of a layout, which must be valid. Its report lists at most listed
-// findings of each kind. If leases is not nil, Finish compares the IDs with them.
-func New(l snowflake.Layout, now time.Time, listed int, leases *Leases) *Audit {
+// findings of each kind.
+func New(l snowflake.Layout, now time.Time, listed int) *Audit {
 	return &Audit{
-		layout: l, latest: now.Add(ahead), most: Most, listed: listed, leases: leases,
+		layout: l, latest: now.Add(ahead), most: Most, listed: listed,
 		workers: map[snowflake.ID]*Worker{}, fields: fieldsOf(l),
 		files:      []file{{}},
 		unreadable: Fault{What: "lines that are not an ID"},
@@ -200,11 +208,13 @@ func (a *Audit) Skip(why string, line int) {
 // Add adds an ID and its line, which must be greater than the last. It returns an error if there
 // are too many IDs.
 func (a *Audit) Add(id snowflake.ID, line int) error {
+	if a.Also != nil {
+		if err := a.Also(id); err != nil {
+			return err
+		}
+	}
 	if a.layout.Check(id) != nil {
 		a.add(&a.strangers, line, id.String)
-		if a.leases != nil {
-			return a.leases.Add(id)
-		}
 		return nil
 	}
 	if a.ids.n == a.most {
@@ -284,10 +294,7 @@ func (a *Audit) Read(s *command.Streams, o input.Options, args []string) (*Repor
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.Finish()
-	if err != nil {
-		return nil, command.Failed(err)
-	}
+	r := a.Finish()
 	if ids.Form != command.Decimal && r.IDs > 0 {
 		r.Passed = append(r.Passed, "read as "+ids.Form)
 	}
@@ -300,29 +307,19 @@ func (a *Audit) Read(s *command.Streams, o input.Options, args []string) (*Repor
 	return r, nil
 }
 
-func newReport(l snowflake.Layout, ids int) *Report {
+// NewReport returns the report of a number of IDs in which nothing was found yet.
+func NewReport(l snowflake.Layout, ids int) *Report {
 	return &Report{
 		Layout: l.String(), IDs: ids,
 		Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}, Notes: []string{}, // in JSON []
 	}
 }
 
-// Finish returns the report. It returns an error if the leases cannot be read.
-func (a *Audit) Finish() (*Report, error) {
-	r := newReport(a.layout, a.ids.n)
+// Finish returns the report.
+func (a *Audit) Finish() *Report {
+	r := NewReport(a.layout, a.ids.n)
 	r.Unread = a.unreadable.Count
 	rounded := a.findRounded(r)
-	if a.leases != nil {
-		for id := range a.ids.all() {
-			if err := a.leases.Add(id); err != nil {
-				return nil, err
-			}
-		}
-		var err error
-		if r.Leases, err = a.leases.Report(); err != nil {
-			return nil, err
-		}
-	}
 	for same := range a.ids.sorted() {
 		a.count(r, same)
 	}
@@ -359,7 +356,7 @@ func (a *Audit) Finish() (*Report, error) {
 	default:
 		a.note(r)
 	}
-	return r, nil
+	return r
 }
 
 // few bounds a number of IDs that may all end in zeros by chance, as first IDs of their ticks.

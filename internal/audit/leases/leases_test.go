@@ -1,6 +1,6 @@
 //go:build go1.25
 
-package audit
+package leases
 
 import (
 	"log/slog"
@@ -33,7 +33,7 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	}
 	l, _ := acquire("first")
 	require.NoError(t, l.Release(t.Context()))
-	a, err := NewLeases(read, LeaseOptions{KeptOut: []int{900}})
+	a, err := New(read, Options{KeptOut: []int{900}})
 	require.NoError(t, err)
 	l, gen := acquire("second")
 	defer l.Release(t.Context())
@@ -72,7 +72,7 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	}
 	assert.Equal(t, 4, r.Wrong(), "also the ID that is not of the layout")
 	var b strings.Builder
-	r.write(&b, 20)
+	r.Write(&b, 20)
 	for _, says := range []string{"1 of 7 IDs were issued by", "have issued: 3\n", "before them second (",
 		"after them no process has held it", "no process held it, as far as",
 		"not judged: IDs whose issuers the history no longer has: 1",
@@ -94,7 +94,7 @@ func TestWhoGoesOnAfterAReleaseIsFound(t *testing.T) {
 	require.NoError(t, err)
 	gen, err := snowflake.NewLeased(l, nil)
 	require.NoError(t, err)
-	a, err := NewLeases(func() (*lease.History, error) { return lease.ReadHistory(t.Context(), store) }, LeaseOptions{})
+	a, err := New(func() (*lease.History, error) { return lease.ReadHistory(t.Context(), store) }, Options{})
 	require.NoError(t, err)
 	id, err := gen.NextIDContext(t.Context())
 	require.NoError(t, err)
@@ -123,10 +123,10 @@ func TestStrangersOfALiveHolderAreOneGroup(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Release(t.Context())
 	var h *lease.History
-	a, err := NewLeases(func() (_ *lease.History, err error) {
+	a, err := New(func() (_ *lease.History, err error) {
 		h, err = lease.ReadHistory(t.Context(), store)
 		return h, err
-	}, LeaseOptions{})
+	}, Options{})
 	require.NoError(t, err)
 	tomorrow, err := snowflake.DefaultLayout().Encode(snowflake.Parts{Worker: l.Worker(), Time: time.Now().Add(24 * time.Hour)})
 	require.NoError(t, err)

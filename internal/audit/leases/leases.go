@@ -1,4 +1,5 @@
-package audit
+// Package leases finds IDs that no holder of a lease can have issued, by the history of the leases.
+package leases
 
 import (
 	"cmp"
@@ -7,20 +8,21 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// LeaseOptions are the settings of a comparison with the leases.
-type LeaseOptions struct {
+// Options are the settings of a comparison with the leases.
+type Options struct {
 	KeptOut     []int     // worker IDs kept out of the leases, such as a database function's
 	Datacenters []int     // whose leases are in the store; needed if the layout has datacenters
 	Since       time.Time // earlier IDs are skipped
 }
 
-// LeaseReport is the result of a comparison with the leases.
-type LeaseReport struct {
+// Report is the result of a comparison with the leases.
+type Report struct {
 	IDs         int      `json:"ids"`         // of the layout, with duplicates
 	Held        int      `json:"held"`        // issued by a holder of their worker ID
 	Strangers   []Group  `json:"strangers"`   // issued without a lease
@@ -30,7 +32,7 @@ type LeaseReport struct {
 	KeptOut     []Group  `json:"keptOut"`     // of worker IDs that are kept out of the leases
 	Elsewhere   []Group  `json:"elsewhere"`   // of other datacenters
 	Foreign     int      `json:"foreign"`     // not of the layout; not counted in IDs
-	Passed      int      `json:"passed"`      // before LeaseOptions.Since; not counted in IDs
+	Passed      int      `json:"passed"`      // before Options.Since; not counted in IDs
 	Leased      []Group  `json:"leased"`      // of KeptOut, but leased; Before is the holder
 	Problems    []string `json:"problems"`    // why parts of the store cannot be read
 }
@@ -42,19 +44,19 @@ const (
 )
 
 // Wrong returns how many IDs have a fault.
-func (r *LeaseReport) Wrong() (n int) {
-	for _, f := range r.faults() {
+func (r *Report) Wrong() (n int) {
+	for _, f := range r.Faults() {
 		n += f.Count
 	}
 	return n
 }
 
-// faults returns the faults that the comparison found.
-func (r *LeaseReport) faults() (all []Fault) {
-	for _, f := range []Fault{{What: strange, Count: Count(r.Strangers)}, {What: notKeptOut, Count: Count(r.Leased)},
+// Faults returns the faults that the comparison found.
+func (r *Report) Faults() (all []audit.Fault) {
+	for _, f := range []audit.Fault{{What: strange, Count: Count(r.Strangers)}, {What: notKeptOut, Count: Count(r.Leased)},
 		{What: unfitting, Count: r.Foreign}} {
 		if f.Count > 0 {
-			f.First = []Finding{} // in JSON []; the groups have the IDs
+			f.First = []audit.Finding{} // in JSON []; the groups have the IDs
 			all = append(all, f)
 		}
 	}
@@ -105,9 +107,9 @@ type place struct {
 	after                        time.Time // when the holding before began; zero if there is none
 }
 
-// Leases compares IDs, in any order, with the leases of a store, and finds those that no holder of a
+// Comparison compares IDs, in any order, with the leases of a store, and finds those that no holder of a
 // lease can have issued.
-type Leases struct {
+type Comparison struct {
 	read    func() (*lease.History, error)
 	h       *lease.History
 	young   snowflake.ID // this ID and greater ones may have been issued after h was read
@@ -116,16 +118,16 @@ type Leases struct {
 	here    map[int]bool // datacenters; nil: all
 	waiting []snowflake.ID
 	groups  map[place]*Group
-	r       LeaseReport
+	r       Report
 }
 
-// NewLeases returns a comparison. read reads the history of the store.
+// New returns a comparison. read reads the history of the store.
 //
 // An ID without a known issuer may be newer than the history that was read. So it waits until the
 // history has been read again, and only then counts as a stranger. An ID in a holder's window
 // waits, too, if the holder may have released its worker ID since.
-func NewLeases(read func() (*lease.History, error), o LeaseOptions) (*Leases, error) {
-	a := &Leases{read: read, groups: map[place]*Group{}, keptOut: set(o.KeptOut)}
+func New(read func() (*lease.History, error), o Options) (*Comparison, error) {
+	a := &Comparison{read: read, groups: map[place]*Group{}, keptOut: set(o.KeptOut)}
 	if err := a.readAgain(); err != nil {
 		return nil, err
 	}
@@ -165,12 +167,12 @@ func set(all []int) map[int]bool {
 }
 
 // Layout returns the layout of the store.
-func (a *Leases) Layout() snowflake.Layout { return a.h.Layout() }
+func (a *Comparison) Layout() snowflake.Layout { return a.h.Layout() }
 
 // First returns the first ID that is not skipped.
-func (a *Leases) First() snowflake.ID { return a.since }
+func (a *Comparison) First() snowflake.ID { return a.since }
 
-func (a *Leases) readAgain() error {
+func (a *Comparison) readAgain() error {
 	now := time.Now()
 	h, err := a.read()
 	if h == nil {
@@ -188,7 +190,7 @@ func (a *Leases) readAgain() error {
 const mostWaiting = 1 << 20
 
 // Add adds an ID, which must have been issued before the call.
-func (a *Leases) Add(id snowflake.ID) error {
+func (a *Comparison) Add(id snowflake.ID) error {
 	if id < a.since && id >= 0 {
 		a.r.Passed++
 		return nil
@@ -203,7 +205,7 @@ func (a *Leases) Add(id snowflake.ID) error {
 }
 
 // lookAt adds an ID that may not have been issued by its holder, or has none.
-func (a *Leases) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
+func (a *Comparison) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
 	if errors.Is(err, snowflake.ErrInvalidID) {
 		a.r.Foreign++
 		return nil
@@ -220,7 +222,7 @@ func (a *Leases) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
 }
 
 // judge returns the kind of an ID of the layout, by the history as it was read last.
-func (a *Leases) judge(id snowflake.ID, by *lease.Holding, err error) kind {
+func (a *Comparison) judge(id snowflake.ID, by *lease.Holding, err error) kind {
 	p := a.h.Layout().Decode(id)
 	switch {
 	case a.here != nil && !a.here[p.Datacenter]:
@@ -242,7 +244,7 @@ func (a *Leases) judge(id snowflake.ID, by *lease.Holding, err error) kind {
 }
 
 // Settle reads the history again if IDs are waiting, and judges them.
-func (a *Leases) Settle() error {
+func (a *Comparison) Settle() error {
 	if len(a.waiting) == 0 {
 		return nil
 	}
@@ -258,7 +260,7 @@ func (a *Leases) Settle() error {
 }
 
 // put counts an ID in its group.
-func (a *Leases) put(k kind, id snowflake.ID) {
+func (a *Comparison) put(k kind, id snowflake.ID) {
 	if k == held {
 		a.r.Held++
 		return
@@ -288,7 +290,7 @@ func (a *Leases) put(k kind, id snowflake.ID) {
 }
 
 // Strangers returns how many strangers were found so far.
-func (a *Leases) Strangers() (n int) {
+func (a *Comparison) Strangers() (n int) {
 	for at, g := range a.groups {
 		if at.kind == stranger {
 			n += g.IDs
@@ -297,19 +299,8 @@ func (a *Leases) Strangers() (n int) {
 	return n
 }
 
-// Finish returns the report of a table that was read in the order of its IDs, up to an ID.
-func (a *Leases) Finish(upTo snowflake.ID) (*Report, error) {
-	compared, err := a.Report()
-	if err != nil {
-		return nil, err
-	}
-	r := newReport(a.Layout(), compared.IDs)
-	r.Leases, r.UpTo = compared, upTo
-	return r, nil
-}
-
 // Report returns the result so far.
-func (a *Leases) Report() (*LeaseReport, error) {
+func (a *Comparison) Report() (*Report, error) {
 	if err := a.Settle(); err != nil {
 		return nil, err
 	}
@@ -323,7 +314,7 @@ func (a *Leases) Report() (*LeaseReport, error) {
 	return &r, nil
 }
 
-func (a *Leases) sorted(k kind) []Group {
+func (a *Comparison) sorted(k kind) []Group {
 	groups := []Group{} // [] in JSON
 	l := a.h.Layout()
 	for at, g := range a.groups {
