@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Clock tells a Generator the time. No clock, however wrong, causes a duplicate within the
-// Generator. Now is called with the generator's lock held, so it must be quick, and must not call
-// the generator.
+// Clock tells a Generator the time. Now is called with the generator's lock held, so it must be
+// quick, and must not call the generator.
 type Clock interface{ Now() time.Time }
 
 // ClockFunc is a function that serves as a Clock.
@@ -18,8 +17,7 @@ type ClockFunc func() time.Time
 func (f ClockFunc) Now() time.Time { return f() }
 
 const (
-	// anchorEvery is how long SystemClock trusts the monotonic clock before it
-	// looks at the wall clock again.
+	// anchorEvery is SystemClock's interval between readings of the wall clock.
 	anchorEvery = 50 * time.Millisecond
 
 	// maxSlew is the largest backward correction that SystemClock absorbs by running slower,
@@ -28,26 +26,26 @@ const (
 	// it by more: ntpd by at least 128 ms.
 	maxSlew = 10 * time.Millisecond
 
-	// maxLag is how much earlier than a built-in clock's reading a timestamp may be if callers
-	// waited for a tick and woke up late. On Linux, time.Sleep wakes about a millisecond late,
-	// which is a whole tick of most layouts.
+	// maxLag bounds the lag of a timestamp behind a built-in clock's reading, if callers waited for
+	// a tick and woke up late. On Linux, time.Sleep wakes about a millisecond late, which is a whole
+	// tick of most layouts.
 	maxLag = 5 * time.Millisecond
 )
 
 // SystemClock returns a clock that follows the wall clock at half the cost of time.Now. It reads
-// the monotonic clock, and notices a step of the wall clock in either direction, and the time that
-// the machine slept, at most 100 ms late. If the wall clock was set back by no more than 10 ms, as
-// time daemons do when they slew, SystemClock runs at three quarters of its speed until the wall
-// clock has caught up. Goroutines and generators may share the value.
+// the monotonic clock, and notices a step of the wall clock, or a sleep of the machine, at most
+// 100 ms late. If the wall clock was set back by no more than 10 ms, as by a time daemon that slews,
+// SystemClock runs at three quarters of its speed until the wall clock has caught up. Goroutines and
+// generators may share the value.
 func SystemClock() Clock { return new(builtinClock) }
 
 // MonotonicClock returns a clock that reads the wall clock once, when the Generator is made or its
 // lease is acquired, and never steps. It is for machines whose wall clock is right when the process
 // starts and cannot be trusted later.
 //
-// HAZARD: it does not notice that the wall clock was corrected or, on most systems, that the
-// machine slept. If the wall clock was set back before a restart, the restarted process can repeat
-// IDs, unless Options.After or a lease prevents it.
+// HAZARD: it does not notice a correction of the wall clock or, on most systems, a sleep of the
+// machine. If the wall clock was set back before a restart, the restarted process can repeat IDs,
+// unless Options.After or a lease prevents it.
 func MonotonicClock() Clock { return &builtinClock{wall: wall{steady: true}} }
 
 // builtinClock is what SystemClock and MonotonicClock return. A Generator does not call it, but
@@ -64,8 +62,8 @@ func (c *builtinClock) Now() time.Time {
 	return c.wall.now().Round(0)
 }
 
-// wallOf returns the wall that a generator starts with. If the generator has a lease, it is a copy
-// of the lease's wall, so that the two agree. Otherwise it is a new one.
+// wallOf returns the wall of a new generator: a copy of c's if a lease shares c, so that the two
+// agree, and a wall without an anchor otherwise.
 func (c *builtinClock) wallOf(leased bool) wall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,13 +77,11 @@ func (c *builtinClock) wallOf(leased bool) wall {
 // last reading of both clocks together.
 type wall struct {
 	machine
-	mono   time.Duration // from started to anchor
+	mono   time.Duration // the monotonic time of anchor, since started
 	anchor time.Time     // zero before the first reading
-	passed time.Duration // from anchor to the last reading
-	// ahead is the nanoseconds by which readings led the wall clock at anchor. It decays at a quarter
-	// of elapsed time.
-	ahead  int32
-	steady bool // take an anchor only once
+	passed time.Duration // the time from anchor to the last reading
+	ahead  int32         // nanoseconds of lead over the wall clock at anchor; a quarter of passed uses it up
+	steady bool          // keep the first anchor
 }
 
 // now returns the reading, and takes a new anchor first if one is due.
@@ -98,12 +94,12 @@ func (w *wall) now() time.Time {
 	return w.at(w.passed)
 }
 
-// at returns the reading when the given time has passed since the anchor.
+// at returns the reading at the given time after the anchor.
 func (w *wall) at(passed time.Duration) time.Time {
 	return w.anchor.Add(passed + max(0, time.Duration(w.ahead)-passed/4))
 }
 
-// reanchor makes a reading of both clocks the anchor in place of the last anchor.
+// reanchor replaces the anchor by a reading of both clocks.
 func (w *wall) reanchor(now time.Time, mono time.Duration) {
 	ahead := w.at(mono - w.mono).Round(0).Sub(now.Round(0))
 	if ahead > maxSlew {
@@ -118,7 +114,7 @@ func (w *wall) drop(now time.Time, mono time.Duration) {
 	w.anchor, w.mono, w.passed = now, mono, 0
 }
 
-// trusted returns how long until now must read the wall clock again.
+// trusted returns the time until the next anchor is due.
 func (w *wall) trusted() time.Duration {
 	if w.steady {
 		return math.MaxInt64 - w.passed

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Parts holds the fields of an ID. String and LogValue use the same keys as JSON. A clockSeq or
-// datacenter of 0 is left out, because most layouts do not have these fields. encoding/json refuses
-// a Time before the year 0 or after 9999, which an ID of another layout can have; String and
-// LogValue write it.
+// Parts holds the fields of an ID. A clockSeq or datacenter of 0 is not written, because most
+// layouts do not have these fields. encoding/json refuses a Time before the year 0 or after 9999,
+// which an ID of another layout can have.
 type Parts struct {
 	Time       time.Time `json:"time"` // UTC, start of the tick
 	ClockSeq   int       `json:"clockSeq,omitempty"`
@@ -19,7 +18,7 @@ type Parts struct {
 	Sequence   int       `json:"sequence"`
 }
 
-// String returns the parts as time=2026-11-21T08:30:00.000Z worker=7 sequence=42.
+// String returns p as time=2026-11-21T08:30:00.000Z worker=7 sequence=42.
 func (p Parts) String() string {
 	var buf [128]byte
 	b := append(append(buf[:0], "time="...), formatTime(p.Time)...)
@@ -30,7 +29,7 @@ func (p Parts) String() string {
 	return string(b)
 }
 
-// LogValue returns p as a group for package log/slog.
+// LogValue returns p as a group for log/slog, with the keys of JSON.
 func (p Parts) LogValue() slog.Value {
 	at := slog.Time("time", p.Time)
 	if y := p.Time.Year(); y < 0 || y > 9999 { // for which slog would write invalid JSON
@@ -60,8 +59,7 @@ func Decode(id ID) (p Parts) {
 }
 
 // Decode returns the fields of id. It accepts every ID: a negative ID decodes to a time before the
-// epoch, and an ID with more bits than the layout to a time at or past [Layout.Expires]. If id
-// passes [Layout.Check], Encode returns id for the result; otherwise Encode refuses it.
+// epoch, and an ID with more bits than the layout to a time at or past [Layout.Expires].
 func (l Layout) Decode(id ID) (p Parts) {
 	v := int64(id)
 	if l.WorkerLast {
@@ -82,10 +80,9 @@ func cut(v int64, bits uint8) (rest int64, field int) {
 	return v >> bits, int(v & lowBits(bits))
 }
 
-// Encode returns the ID that has the fields p, with the time rounded down to a whole tick. If the
-// time is before Epoch, or not before Expires, the error matches [ErrBeforeEpoch] or
-// [ErrTimeExhausted]. If another field does not fit, the error is a [*FieldRangeError]. If the
-// layout is not valid, it is Validate's error.
+// Encode returns the ID with the fields p, and with the time rounded down to a whole tick. If the
+// time does not lie in the layout's, the error matches [ErrBeforeEpoch] or [ErrTimeExhausted]. If
+// another field does not fit, it is a [*FieldRangeError].
 func (l Layout) Encode(p Parts) (ID, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
@@ -135,13 +132,12 @@ const (
 	fieldSequence   = "sequence"
 )
 
-// FieldRangeError says which field of an ID was given a value that does not fit. It
-// matches [ErrWorkerRange] for a worker or a datacenter, and [ErrInvalidID] for a clock
-// sequence or a sequence.
+// FieldRangeError reports a value that does not fit a field of an ID. For a worker or a datacenter
+// it matches [ErrWorkerRange], for a clock sequence or a sequence [ErrInvalidID].
 type FieldRangeError struct {
 	Field string // "clock sequence", "datacenter", "worker" or "sequence"
-	Value int    // what was given
-	Max   int    // the largest that fits; the smallest is 0
+	Value int
+	Max   int // the largest value that fits; the smallest is 0
 }
 
 func (e *FieldRangeError) Error() string {
@@ -158,13 +154,10 @@ func (e *FieldRangeError) Is(target error) bool {
 	return target == ErrInvalidID
 }
 
-// Range returns the bounds of the IDs that were stamped in [from, to): lo <= id < hi if
-// and only if from <= Decode(id).Time < to.
-//
-// If a time does not lie between Epoch and Expires, the error matches [ErrBeforeEpoch] or
-// [ErrTimeExhausted]; if from is later than to, [ErrInvalidRange]. If the layout has all
-// 63 bits, to must be no later than the start of the last tick, because no ID is greater
-// than its last ID.
+// Range returns the bounds of the IDs that were stamped in [from, to): lo <= id < hi if and only if
+// from <= Decode(id).Time < to. If a time does not lie between Epoch and Expires, the error matches
+// [ErrBeforeEpoch] or [ErrTimeExhausted]; if from is later than to, [ErrInvalidRange]. If the layout
+// has all 63 bits, to must not be in its last tick, because no ID is greater than the last one.
 func (l Layout) Range(from, to time.Time) (lo, hi ID, err error) {
 	if err := l.Validate(); err != nil {
 		return 0, 0, err
@@ -192,15 +185,14 @@ func (l Layout) firstID(t time.Time) (ID, error) {
 	return ID(l.ceil(t) << l.timeShift()), nil
 }
 
-// Follows returns nil if a table with IDs of the layout old, of which last is the greatest, may
-// continue with IDs of l: if IDs of l are stamped after the tick of last has ended, all of them are
-// greater. To be sure that the tick has ended, set Options.After to last. If generators with old
-// still run when l begins, last must be the greatest ID that they can stamp until they stop, which
-// is one less than the hi of old.Range.
+// Follows returns nil if IDs of l can continue a table whose greatest ID is last, of the layout old:
+// all IDs of l that are stamped after the tick of last are greater. To be sure that the tick has
+// ended, set Options.After to last. If generators with old still run when l begins, last must be the
+// greatest ID that they can stamp until they stop, which is one less than the hi of old.Range.
 //
-// If an ID of l can be equal to or less than last, the error is an [*OverlapError] with the first
-// such ID. Other errors match [ErrInvalidLayout], [ErrInvalidID] if last is not an ID of old, or
-// [ErrTimeExhausted] if l ends before it could begin.
+// If an ID of l can be equal to or less than last, the error is an [*OverlapError]. Other errors
+// match [ErrInvalidID] if last has more bits than old, or [ErrTimeExhausted] if l ends before it
+// could begin.
 func (l Layout) Follows(old Layout, last ID) error {
 	for _, layout := range []Layout{old, l} {
 		if err := layout.Validate(); err != nil {
@@ -225,11 +217,11 @@ func (l Layout) Follows(old Layout, last ID) error {
 	return nil
 }
 
-// OverlapError says which ID of a new layout is not greater than the last old ID. It
-// matches [ErrOverlap].
+// OverlapError reports an ID of a new layout that is not greater than the last ID of the old layout.
+// It matches [ErrOverlap].
 type OverlapError struct {
-	Last     ID // the last ID of the old layout
-	First    ID // the first ID that the new layout can stamp after Last; First <= Last
+	Last     ID // the last ID of Old
+	First    ID // the first ID that New can stamp after Last; First <= Last
 	Old, New Layout
 }
 

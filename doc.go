@@ -22,53 +22,56 @@
 //
 // The documentation uses these terms:
 //
-//   - The epoch is the instant at which the time field is 0. For DefaultLayout it is 2026-01-01.
-//   - A tick is one unit of the time field. In most layouts it is a millisecond.
-//   - To stamp a tick is to issue an ID whose time is that tick.
-//   - The worker ID is the number that identifies a process in its IDs.
-//   - The sequence distinguishes one worker's IDs within a tick. It begins at 0 in each tick. When
-//     all its numbers are used, it is spent, and callers wait for the next tick.
-//   - A clock sequence, in some layouts, distinguishes the IDs stamped before the clock was set
+//   - The epoch is the instant at which the time field is 0: 2026-01-01 for DefaultLayout.
+//   - A tick is one unit of the time field, usually a millisecond. To stamp a tick is to issue an
+//     ID whose time is that tick.
+//   - The worker ID is the number that identifies a process in its IDs. A [Lease] lends it to one
+//     process at a time.
+//   - The sequence distinguishes one worker's IDs within a tick. When all its numbers are used, it
+//     is spent, and callers wait for the next tick.
+//   - The clock sequence, in some layouts, distinguishes the IDs stamped before the clock was set
 //     back from those stamped after.
-//   - A [Lease] lends a worker ID to one process at a time.
 //
 // # The promise
 //
-// A Generator never issues an ID twice, whatever its clock reads: even if the clock is set back, is
-// set forward, stops or leaps. If the promise cannot be kept, the caller gets an error, at once,
+// A [Generator] never issues an ID twice, whatever its clock reads: even if the clock is set back,
+// is set forward, stops or leaps. If the promise cannot be kept, the caller gets an error, at once,
 // and nothing has changed. A Generator also promises:
 //
 //   - Order. A call that begins after another has returned gets a larger ID, even if a lease has
-//     replaced the worker ID in between. [ClockSeqPolicy] and [RewindPolicy] give this up when the
-//     clock goes back.
+//     replaced the worker ID in between. ClockSeqPolicy and RewindPolicy give this up when the clock
+//     goes back.
 //   - Truth. A timestamp is a tick that the clock reads during the call, or later by at most
-//     [Options].BorrowAhead. If callers waited for a tick under a built-in clock, IDs may carry
-//     that tick until 5 ms after it ended. Otherwise every other tick would be lost, because
-//     callers wake up late.
+//     Options.BorrowAhead. If callers waited for a tick under a built-in clock, IDs may carry that
+//     tick until 5 ms after it ended. Otherwise every other tick would be lost, because callers wake
+//     up late.
 //   - Separate fields. No value spills into its neighbour, and every ID is >= 0. When a layout's
 //     time has run out, the caller gets [ErrTimeExhausted].
-//   - Fair and bounded waits, never with the lock held. A call that waits for a tick already has
-//     its ID, so no call is overtaken: if k calls wait and a tick has n IDs, the next call waits
-//     for at most k/n+1 ticks, plus the time that it takes to wake up. If its tick begins after the
-//     caller's deadline, [Generator.NextIDContext] returns an error at once. If the clock goes
-//     back, a call waits for as long as its policy allows (see [ActionWait]). If the clock stands
-//     still, the policy is asked after 50 ms, however many calls arrive.
+//   - Fair and bounded waits, never with the lock held. A call that waits for a tick already has its
+//     ID, so no call is overtaken: if k calls wait and a tick has n IDs, the next call waits for at
+//     most k/n+1 ticks, plus the time that it takes to wake up. (A Fill counts as up to n calls.) If
+//     the clock goes back, a call waits for as long as its policy allows (see [ActionWait]). If the
+//     clock stands still, the policy is asked after 50 ms, or after twice the time for which the
+//     clock ran during the wait, if that is more.
 //
 // # What you must ensure
 //
 // HAZARD: two generators with one worker ID (and datacenter) issue the same IDs if they run at the
 // same time. Nothing in an ID can reveal it. So never guess a worker ID from a process ID, a MAC
-// address or a random number: assign it, or lease it ([NewLeased]). Within a process, [New] prevents
-// it: unless Options.Clock is set, it returns the Generator that it has made before.
+// address or a random number: assign it, or lease it.
 //
 // HAZARD: a Generator made by [New] does not know what an earlier generator issued. If a process
 // restarts while its clock reads no later than the last tick that the earlier process stamped, IDs
-// repeat. That tick is a whole second under [JSSafeLayout], and may be ahead of the clock by
+// repeat. That tick is a whole second under JSSafeLayout, and may be ahead of the clock by
 // BorrowAhead. With ClockSeqPolicy or RewindPolicy, IDs can also repeat when the clock is set back
-// after the restart. Set [Options].After, or use NewLeased.
+// after the restart. Set Options.After, or use [NewLeased].
+//
+// HAZARD: an ID does not name its layout. If you change the layout of IDs that you have stored, old
+// IDs decode wrongly, and new IDs can equal old IDs. [Layout.Follows] reports whether a change is
+// safe.
 //
 // An ID reveals its time and worker to everyone who sees it, and the next ID can be guessed, even
-// with [Options].RandomStart. Show outsiders the texts of package opaque instead.
+// with Options.RandomStart. Show outsiders the texts of package opaque instead.
 //
 // # Choosing a layout
 //
@@ -83,12 +86,7 @@
 //	(2) if callers cannot wait until the clock has caught up
 //	(3) if IDs must be numbers there; IDs of the other layouts must be strings
 //
-// HAZARD: an ID does not name its layout. If you change the layout of IDs that you have stored, old
-// IDs decode wrongly, and new IDs can equal old IDs. [Layout.Follows] reports whether a change is
-// safe.
-//
-// The command "snowflake layout NAME" draws a layout. Once a layout's time has ended
-// ([Layout.Expires]), every call returns ErrTimeExhausted.
+// The command "snowflake layout NAME" draws a layout.
 //
 // # Choosing a policy for a clock that goes back
 //
@@ -113,31 +111,23 @@
 //
 // # In other libraries
 //
-// An ID is an int64 to Go: so it can be a constant and a key of a map, compares with <, prints with
-// %d, and is a BIGINT in a database. It also has the methods with which libraries ask a type for
-// its text, so that JSON, YAML, flags, parameters and logs have a string.
+// An ID is an int64 to Go: it can be a constant and a key of a map, compares with <, and is a BIGINT
+// in a database. In JSON, YAML, flags, parameters and logs it is a string, because JavaScript rounds
+// integers above 2^53.
 //
-// HAZARD: some libraries look at the kind of a type before its methods. Then a parameter is always
-// refused (huma), "0117" is read as 117 (go-playground/form), or an ID is rounded (google/jsonapi).
-// For a parameter of such a framework, wrap the ID in a struct, which has its methods:
-//
-//	type ParamID struct{ snowflake.ID }
-//
-// docs/recipes.md has a table of libraries, and docs/rounding.md what rounds an ID.
+// HAZARD: some libraries look at the kind of a type before its methods, and then refuse, misread or
+// round an ID. docs/recipes.md lists them, with what to write; docs/rounding.md lists what else
+// rounds an ID.
 //
 // # In tests
 //
 // With a clock that the test sets ([ClockFunc]), the IDs are the same in each run. While such a
-// clock stands still, there is only one tick; the example of ClockFunc shows what happens when its
-// IDs are used up. In a [testing/synctest] bubble, all clocks and waits follow the bubble's time,
-// which begins before [DefaultEpoch]: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0,
-// time.UTC). Do not share a Generator between bubbles, or between a bubble and code outside it:
-// make it with Options.Clock set to SystemClock(). Without a Clock, all tests of a package that call
-// New with the same fields share the process's Generator, however often they run and also in
-// parallel. No ID repeats in bubbles, but the order of their times matters: to a bubble whose time is
-// before the last ID, the clock has gone back. If bubbles run in parallel, an ID may have the time
-// of another bubble.
+// clock stands still, there is only one tick. To see what a program does when its lease has
+// expired, give NewLeased a [Lease] of your own.
 //
-// To see what a program does when its lease has expired, give NewLeased a Lease of your own whose
-// span has ended: see the example of [Lease].
+// In a [testing/synctest] bubble, clocks and waits follow the bubble's time, which begins before
+// DefaultEpoch: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC). Make the Generator
+// with Options.Clock set to SystemClock(), and do not use it outside the bubble. Without a Clock,
+// all tests of a package that call New with the same fields share one Generator: no ID repeats, but
+// to a bubble whose time is before the last ID, the clock has gone back.
 package snowflake

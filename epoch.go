@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Epoch is the instant that a layout counts its ticks from, in milliseconds since the
-// Unix epoch.
+// Epoch is the start of a layout's time, in milliseconds since 1970.
 type Epoch int64
 
 // These never change, because IDs are stored. Those of other systems are in package layouts.
@@ -20,8 +19,7 @@ const (
 // epoch: 36 billion years, well within the range of a time.Time.
 const maxSeconds = 1 << 60
 
-// EpochAt returns the Epoch at t, rounded down to a whole millisecond. If t is more than
-// 292 million years from 1970, the result wraps.
+// EpochAt returns t rounded down to a millisecond. It wraps 292 million years from 1970.
 func EpochAt(t time.Time) Epoch {
 	return Epoch(t.UnixMilli())
 }
@@ -31,8 +29,8 @@ func (e Epoch) Time() time.Time {
 	return time.UnixMilli(int64(e)).UTC()
 }
 
-// String returns e as a date or, if it is not the start of a day, in the format of RFC 3339. If the
-// year does not have four digits, it returns e as a number.
+// String returns e as a date or, if e is not the start of a day, in the format of RFC 3339. If the
+// year does not have four digits, it returns a number.
 func (e Epoch) String() string {
 	t := e.Time()
 	switch {
@@ -84,7 +82,7 @@ func (e Epoch) afterWide(at int64, unit time.Duration) time.Time {
 	return time.Unix(epoch.Unix()+sign*int64(sec), int64(epoch.Nanosecond())+sign*int64(nsec)).UTC()
 }
 
-// seconds returns how long ticks of the unit last. If it is longer than maxSeconds, sec is
+// seconds returns the length of so many ticks of the unit. If it exceeds maxSeconds, sec is
 // maxSeconds+1.
 func seconds(ticks uint64, unit time.Duration) (sec, nsec uint64) {
 	if hi, lo := bits.Mul64(ticks, uint64(max(unit, 0))); hi < 1e9 {

@@ -8,50 +8,36 @@ import (
 	"time"
 )
 
-// Every error of this package matches one of these with [errors.Is], or is the error of
-// the caller's context.
+// Every error of this package matches one of these with [errors.Is], or is the error of the
+// caller's context. Calls are those of NextID, NextIDContext and Fill; New stands for NewLeased, too.
 var (
-	// ErrClockBackward is matched by the [*ClockBackwardError] that NextID, NextIDContext and Fill
-	// return if the clock reads earlier than the last ID, or stands still, and the policy fails, or
-	// what it chose is not possible.
+	// ErrClockBackward is matched by the [*ClockBackwardError] of a call.
 	ErrClockBackward = errors.New("snowflake: clock went backward")
-	// ErrTimeExhausted is returned by New, NewLeased, NextID, NextIDContext and Fill if the clock
-	// reads a time past the layout's end (see [Layout.Expires]), and by Encode, Range and Follows
-	// if a time is past it.
-	ErrTimeExhausted = errors.New("snowflake: layout has run out of time")
-	// ErrBeforeEpoch is returned by New, NewLeased, NextID, NextIDContext and Fill if the clock
-	// reads a time before the layout's epoch, and by Encode and Range if a time is before it.
-	ErrBeforeEpoch = errors.New("snowflake: time before the epoch")
-	// ErrLeaseExpired is matched by the [*LeaseExpiredError] that NextID, NextIDContext and Fill
-	// return if the next ID would lie at or past the end of the span that the lease grants, and the
-	// lease does not extend it. If a store did not answer, that error can also match
-	// context.DeadlineExceeded, so test for ErrLeaseExpired first.
+	// ErrLeaseExpired is matched by the [*LeaseExpiredError] of a call. If a store did not answer,
+	// that error can also match context.DeadlineExceeded, so test for ErrLeaseExpired first.
 	ErrLeaseExpired = errors.New("snowflake: lease expired")
-	// ErrInvalidID is returned by
-	//   - the Parse functions, the Unmarshal methods and Scan, if a text or a value is not the
-	//     canonical form of an ID;
-	//   - the methods that write an ID, if it is negative;
-	//   - Check, and New for Options.After, if the ID does not belong to the layout;
-	//   - Encode, if a clock sequence or a sequence does not fit the layout;
-	//   - a Generator's methods, if the clock sequence that its lease grants does not fit.
-	ErrInvalidID = errors.New("snowflake: invalid ID")
-	// ErrInvalidLayout is returned by Validate, Encode, Range, Follows, New and NewLeased if a
-	// layout is not valid, and by ParseLayout if a text is not a valid layout.
-	ErrInvalidLayout = errors.New("snowflake: invalid layout")
-	// ErrWorkerRange is matched by the [*FieldRangeError] that New, NewLeased and Encode return if
-	// a worker or datacenter does not fit the layout, and NextID, NextIDContext and Fill if the
-	// worker ID that the lease grants does not.
-	ErrWorkerRange = errors.New("snowflake: worker out of range")
-	// ErrInvalidOptions is returned by New and NewLeased if an option is out of range or would have
-	// no effect, and by the methods of a Generator that was not made by them.
+	// ErrTimeExhausted is returned by New, calls, Encode, Range and Follows for a time past the
+	// layout's end ([Layout.Expires]).
+	ErrTimeExhausted = errors.New("snowflake: layout has run out of time")
+	// ErrBeforeEpoch is returned by New, calls, Encode and Range for a time before the epoch.
+	ErrBeforeEpoch = errors.New("snowflake: time before the epoch")
+	// ErrInvalidOptions is returned by New if an option is out of range or would have no effect, and
+	// by calls of a Generator that New did not make.
 	ErrInvalidOptions = errors.New("snowflake: invalid options")
-	// ErrInUse is returned by New if this process has a Generator that could issue the same IDs, and
-	// that was made with other options.
+	// ErrInUse is returned by New if the process has a Generator of these bits with other options.
 	ErrInUse = errors.New("snowflake: worker ID in use")
+	// ErrWorkerRange is matched by the [*FieldRangeError] of New, Encode and calls for a worker or a
+	// datacenter.
+	ErrWorkerRange = errors.New("snowflake: worker out of range")
+	// ErrInvalidID is returned by all that reads or writes an ID (see [ID]) and, if an ID has more
+	// bits than its layout, by Check, Follows and New. It is matched by the [*FieldRangeError] of
+	// Encode and calls for a clock sequence or a sequence.
+	ErrInvalidID = errors.New("snowflake: invalid ID")
+	// ErrInvalidLayout is returned by New, Validate, Encode, Range, Follows and ParseLayout.
+	ErrInvalidLayout = errors.New("snowflake: invalid layout")
 	// ErrInvalidRange is returned by Range if from is later than to.
 	ErrInvalidRange = errors.New("snowflake: invalid range")
-	// ErrOverlap is matched by the [*OverlapError] that Follows returns if a new ID can be equal to
-	// or less than an old ID.
+	// ErrOverlap is matched by the [*OverlapError] of Follows.
 	ErrOverlap = errors.New("snowflake: layouts overlap")
 )
 
@@ -77,18 +63,16 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// LeaseExpiredError is the error of a call that cannot stamp another ID under its lease. It matches
-// [ErrLeaseExpired] and whatever Cause matches.
+// LeaseExpiredError is the error of a call whose ID would lie at or past the end of the span that
+// the lease grants, if the lease does not extend the span. It matches [ErrLeaseExpired] and what
+// Cause matches.
 type LeaseExpiredError struct {
-	Worker int // which may no longer be stamped
-	// NotAfter is the end of the lease's window or, after a release, of the last tick stamped. No
-	// ID is stamped at or past it.
-	NotAfter time.Time
-	Time     time.Time // the timestamp that the next ID would have had
-	// Cause is the lease's error, which says why the window was not extended. It may be nil.
-	Cause   error
-	stopped bool // no further ID may be issued, for good
-	unused  bool // stopped, and no ID was stamped
+	Worker   int       // the worker ID of the grant
+	NotAfter time.Time // the end of the span or, after a release, of the last tick stamped
+	Time     time.Time // the timestamp that the ID would have had
+	Cause    error     // the lease's reason for not extending the span, or nil
+	stopped  bool      // no further ID may be issued, for good
+	unused   bool      // stopped, and no ID was stamped
 }
 
 func (e *LeaseExpiredError) Error() string {

@@ -10,14 +10,16 @@ import (
 	"strconv"
 )
 
-// ID is a snowflake identifier. It is never negative. IDs of one Layout sort by time, which is
-// [Decode](id).Time for the default layout and Layout.Decode(id).Time for another. In JSON an ID is
-// a string of decimal digits, because JavaScript rounds integers above 2^53. Such strings do not
-// sort as the IDs do; those of [ID.Base32] do. As a parameter of database/sql an ID is an int64.
+// ID is a snowflake identifier. It is never negative. IDs of one Layout sort by time.
+//
+// In JSON and other texts an ID is a string of decimal digits, which does not sort as the IDs do;
+// that of [ID.Base32] does. As a parameter of database/sql an ID is an int64. Functions and methods
+// that read an ID accept only the form that they name. For anything else, their errors match
+// [ErrInvalidID], and a method's receiver does not change. Methods that write an ID refuse a
+// negative one in the same way.
 type ID int64
 
-// ParseID reads decimal digits without sign, spaces or leading zeros, at most
-// 9223372036854775807. If the text is anything else, the error matches [ErrInvalidID].
+// ParseID reads decimal digits without sign, spaces or leading zeros, up to 9223372036854775807.
 func ParseID(s string) (ID, error) { return parseDecimal(s) }
 
 // MustParseID is ParseID for constants. It panics if s is not an ID.
@@ -66,8 +68,7 @@ func (id ID) String() string {
 	return strconv.FormatInt(int64(id), 10)
 }
 
-// AppendText appends id in decimal to b. If id is negative, the error matches
-// [ErrInvalidID].
+// AppendText appends id in decimal to b.
 func (id ID) AppendText(b []byte) ([]byte, error) {
 	if id < 0 {
 		return b, fmt.Errorf("%w: %d is negative", ErrInvalidID, int64(id))
@@ -75,12 +76,12 @@ func (id ID) AppendText(b []byte) ([]byte, error) {
 	return strconv.AppendInt(b, int64(id), 10), nil
 }
 
-// MarshalText returns id in decimal, or AppendText's error.
+// MarshalText returns id in decimal.
 func (id ID) MarshalText() ([]byte, error) {
 	return id.AppendText(make([]byte, 0, decimalMax))
 }
 
-// UnmarshalText reads what ParseID reads. If it fails, id does not change.
+// UnmarshalText reads what ParseID reads.
 func (id *ID) UnmarshalText(b []byte) error {
 	v, err := parseDecimal(b)
 	if err != nil {
@@ -90,20 +91,19 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalBinary returns what MarshalText returns. It is used by go-redis, encoding/gob and other
-// encodings that prefer it to the number.
+// MarshalBinary is MarshalText for go-redis, encoding/gob and others.
 func (id ID) MarshalBinary() ([]byte, error) { return id.MarshalText() }
 
-// UnmarshalBinary reads what MarshalBinary returned, as UnmarshalText does.
+// UnmarshalBinary is UnmarshalText for what MarshalBinary returned.
 func (id *ID) UnmarshalBinary(b []byte) error { return id.UnmarshalText(b) }
 
-// UnmarshalParam reads a parameter that gin or echo binds, as UnmarshalText does.
+// UnmarshalParam is UnmarshalText for parameters of gin and echo.
 func (id *ID) UnmarshalParam(s string) error { return id.UnmarshalText([]byte(s)) }
 
-// Bind reads a parameter for code that oapi-codegen generated, as UnmarshalText does.
+// Bind is UnmarshalText for parameters of code that oapi-codegen generated.
 func (id *ID) Bind(s string) error { return id.UnmarshalText([]byte(s)) }
 
-// MarshalGQL writes id for gqlgen, as a string. If id is negative, it writes null.
+// MarshalGQL writes id for gqlgen, as a string, or null if id is negative.
 func (id ID) MarshalGQL(w io.Writer) {
 	text := "null"
 	if id >= 0 {
@@ -112,13 +112,11 @@ func (id ID) MarshalGQL(w io.Writer) {
 	_, _ = io.WriteString(w, text)
 }
 
-// UnmarshalGQL reads an argument or a variable of gqlgen: a text that ParseID reads, or an integer.
-// If v is anything else, such as a float64, which may have been rounded, the error matches
-// [ErrInvalidID], and id does not change.
+// UnmarshalGQL reads a value for gqlgen: a text that ParseID reads, or an integer, but not a float64,
+// which may have been rounded.
 func (id *ID) UnmarshalGQL(v any) error { return id.fromValue(v) }
 
-// UnmarshalMapstructure reads a value of a configuration, as UnmarshalGQL does. It is used by
-// mapstructure 2.5 and later; without it, mapstructure reads "0117" as an octal number.
+// UnmarshalMapstructure is UnmarshalGQL for mapstructure 2.5 and later.
 func (id *ID) UnmarshalMapstructure(v any) error { return id.fromValue(v) }
 
 func (id *ID) fromValue(v any) error {
@@ -136,13 +134,11 @@ func (id *ID) fromValue(v any) error {
 	return fmt.Errorf("%w: the value has type %T; it must be a text or an integer", ErrInvalidID, v)
 }
 
-// JSONSchemaAlias returns a string, because in JSON an ID is one. It is used by
-// invopop/jsonschema.
+// JSONSchemaAlias tells invopop/jsonschema that an ID is a string.
 func (ID) JSONSchemaAlias() any { return "" }
 
-// UnmarshalJSON reads a string that ParseID reads, written without escapes, or an integer
-// without sign, fraction or exponent. If the value is null or there is an error, id does
-// not change.
+// UnmarshalJSON reads a string that ParseID reads, written without escapes, or an integer without
+// sign, fraction or exponent. If the value is null, id does not change.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil
@@ -156,9 +152,8 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 	return id.UnmarshalText(b)
 }
 
-// Scan reads an integer column, or a text that ParseID reads. If the value is anything
-// else, the error matches [ErrInvalidID], and id does not change. If the column may be
-// NULL, scan into a **ID or a sql.Null[ID].
+// Scan reads an integer column, or a text that ParseID reads. If the column may be NULL, scan into a
+// **ID or a sql.Null[ID].
 func (id *ID) Scan(src any) error {
 	switch v := src.(type) {
 	case int64:
@@ -183,10 +178,9 @@ func (id *ID) Scan(src any) error {
 	return fmt.Errorf("%w: the column has type %T; it must be an integer or a text", ErrInvalidID, src)
 }
 
-// UnmarshalBSONValue reads a value for version 2 of MongoDB's driver for Go: an integer, a
-// text that ParseID reads, or a double that is a whole number below 2^53. A greater double may have
-// been rounded. If the value is anything else, the error matches [ErrInvalidID], and id does not
-// change. If the value is null, id becomes 0, as the driver's integers do.
+// UnmarshalBSONValue reads a value for version 2 of MongoDB's driver: an integer, a text that
+// ParseID reads, or a double that is a whole number below 2^53, because a greater one may have been
+// rounded. If the value is null, id becomes 0, as the driver's integers do.
 func (id *ID) UnmarshalBSONValue(typ byte, data []byte) error {
 	const double, text, null, int32Type, int64Type = 0x01, 0x02, 0x0a, 0x10, 0x12
 	switch n := len(data); {
@@ -246,8 +240,8 @@ func digitValues(digits string) (values [256]byte) {
 	return values
 }
 
-// Base32 returns id in Crockford's base 32, always 13 capitals and digits, which sort as
-// the numbers do.
+// Base32 returns id in Crockford's base 32: 13 capitals and digits that sort as
+// the IDs do.
 func (id ID) Base32() string {
 	var b [base32Len]byte
 	v := uint64(id)
@@ -259,10 +253,10 @@ func (id ID) Base32() string {
 }
 
 // Base58 returns id in base 58, in 1 to 11 characters of bwmarrin/snowflake's alphabet, which has
-// the small letters before the capitals. The texts do not sort as the numbers do.
+// the small letters before the capitals. The texts do not sort as the IDs do.
 //
-// HAZARD: as a key in a database whose collation takes a for A, as MariaDB's and MySQL's do by
-// default, half of the rows are lost. Use a binary collation.
+// HAZARD: in a database whose collation takes a for A, as MariaDB's and MySQL's do by default, half
+// of the rows are lost if the text is the key. Use a binary collation.
 func (id ID) Base58() string {
 	var b [base58Max]byte
 	v, i := uint64(id), base58Max
@@ -275,8 +269,8 @@ func (id ID) Base58() string {
 	}
 }
 
-// Base62 returns id in base 62, 0-9A-Za-z, always 11 characters, which sort as the
-// numbers do. The HAZARD of [ID.Base58] holds here, too.
+// Base62 returns id in base 62: 11 characters of 0-9A-Za-z that sort as the IDs do. The HAZARD of
+// [ID.Base58] holds here, too.
 func (id ID) Base62() string {
 	var b [base62Len]byte
 	v := uint64(id)
@@ -287,8 +281,7 @@ func (id ID) Base62() string {
 	return string(b[:])
 }
 
-// ParseBase32 reads the text that [ID.Base32] returns. It refuses small letters, I, L and O, which
-// Crockford lets people write. Errors match [ErrInvalidID].
+// ParseBase32 reads the text of [ID.Base32], without small letters, I, L and O.
 func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, parseError("base 32", s, "it is not 13 characters")
@@ -300,8 +293,7 @@ func ParseBase32(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase58 reads the text that [ID.Base58] returns. It refuses leading 1s, which are zeros in
-// this alphabet. Errors match [ErrInvalidID].
+// ParseBase58 reads the text of [ID.Base58], without leading 1s, which are zeros.
 func ParseBase58(s string) (ID, error) {
 	if len(s) == 0 || len(s) > base58Max {
 		return 0, parseError("base 58", s, "it is not 1 to 11 characters")
@@ -316,7 +308,7 @@ func ParseBase58(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase62 reads the text of [ID.Base62]. Errors match [ErrInvalidID].
+// ParseBase62 reads the text of [ID.Base62].
 func ParseBase62(s string) (ID, error) {
 	if len(s) != base62Len {
 		return 0, parseError("base 62", s, "it is not 11 characters")
@@ -328,9 +320,9 @@ func ParseBase62(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// readBase reads digits, two at a time, because each multiplication waits for the one before. all
-// has the bits of all values: only noDigit has the highest bits. The function is small enough to be
-// inlined, which makes base a constant.
+// readBase reads digits, two at a time, because each multiplication waits for the previous one. all
+// is the OR of the digits' values: only noDigit sets the highest bits. The function is small enough
+// to be inlined, which makes base a constant.
 func readBase(s string, base uint64, values *[256]byte) (v uint64, all byte) {
 	i := len(s) % 2
 	if i > 0 {
@@ -344,8 +336,8 @@ func readBase(s string, base uint64, values *[256]byte) (v uint64, all byte) {
 	return v, all
 }
 
-// isID reports whether what readBase returned for s is an ID. Fewer than full digits are always one.
-// A number of full digits is one, and did not overflow v, only if its first digit is at most first,
+// isID reports whether the result of readBase for s is an ID. Fewer than full digits always are. A
+// number of full digits is an ID, and did not overflow v, only if its first digit is at most first,
 // which is MaxInt64/base^(full-1).
 func isID(v uint64, all byte, s string, full int, first byte, values *[256]byte) bool {
 	return all != noDigit && v <= math.MaxInt64 && (len(s) < full || values[s[0]] <= first)

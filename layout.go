@@ -10,46 +10,42 @@ import (
 	"time"
 )
 
-// Layout says how the bits of an ID are divided among its fields: from high to low time,
-// clock sequence, datacenter, worker and sequence. Every field but time may have no bits.
-// Layouts can be compared with ==. See the package doc for the HAZARD of a change.
+// Layout divides the bits of an ID among its fields: from high to low time, clock sequence,
+// datacenter, worker and sequence. Every field but time may have no bits. Layouts can be compared
+// with ==. The package doc has the HAZARD of a change.
 type Layout struct {
-	Epoch          Epoch         `json:"epochMillis"`    // where time is 0; by default 1970
+	Epoch          Epoch         `json:"epochMillis"`    // the start of time
 	Unit           time.Duration `json:"unitNanos"`      // the length of a tick
 	TimeBits       uint8         `json:"timeBits"`       // 1 to 63
 	ClockSeqBits   uint8         `json:"clockSeqBits"`   // for [ClockSeqPolicy]
 	DatacenterBits uint8         `json:"datacenterBits"` // for Options.Datacenter
-	WorkerBits     uint8         `json:"workerBits"`     // for the worker ID
-	SequenceBits   uint8         `json:"sequenceBits"`   // n bits allow 2^n IDs in a tick
-	WorkerLast     bool          `json:"workerLast"`     // worker below sequence, as in Sonyflake
+	WorkerBits     uint8         `json:"workerBits"`
+	SequenceBits   uint8         `json:"sequenceBits"` // n bits allow 2^n IDs in a tick
+	WorkerLast     bool          `json:"workerLast"`   // worker below sequence, as in Sonyflake
 }
 
 // maxBits is the number of bits in an int64 without its sign.
 const maxBits = 63
 
-// DefaultLayout is 41 bits of milliseconds since [DefaultEpoch], 10 of worker and 12 of
-// sequence, until 2095-09-07.
+// DefaultLayout is 41 bits of milliseconds, 10 of worker and 12 of sequence.
 func DefaultLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
 }
 
-// ClockSeqLayout is the default layout with three bits of the worker given to a clock
-// sequence, for [ClockSeqPolicy]: it survives seven steps back, each further than the one before,
-// and refuses the eighth.
+// ClockSeqLayout is DefaultLayout with 3 of the worker's bits for a clock sequence.
 func ClockSeqLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 12}
 }
 
-// JSSafeLayout is 33 bits of seconds since [DefaultEpoch], 4 of worker and 15 of
-// sequence. Its IDs are below 2^52, so JavaScript's numbers hold them.
+// JSSafeLayout is 33 bits of seconds, 4 of worker and 15 of sequence. Its IDs are below 2^52, so
+// JavaScript's numbers hold them.
 func JSSafeLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4, SequenceBits: 15}
 }
 
-// Validate returns nil if IDs of this layout can be issued and read back. The error
-// matches [ErrInvalidLayout] if Unit is not positive, if there are no time bits or more
-// than 63 bits in all, if a field is wider than an int, or if the last tick is more than
-// 36 billion years from the epoch.
+// Validate returns an error that matches [ErrInvalidLayout] if Unit is not positive, if there are no
+// time bits or more than 63 bits in all, if a field is wider than an int, or if the last tick is
+// more than 36 billion years from the epoch.
 func (l Layout) Validate() error {
 	if l.Unit <= 0 {
 		return fmt.Errorf("%w: unit %v is not positive", ErrInvalidLayout, l.Unit)
@@ -75,7 +71,7 @@ func (l Layout) Expires() time.Time {
 }
 
 // Check returns an error that matches [ErrInvalidID] if id is negative or has more bits than the
-// layout. It cannot tell whether id was issued.
+// layout.
 func (l Layout) Check(id ID) error {
 	if id < 0 {
 		return fmt.Errorf("%w: %d is negative", ErrInvalidID, id)
@@ -113,8 +109,8 @@ func (l Layout) String() string {
 
 const workerLast = ",worker-last"
 
-// ParseLayout reads the text that [Layout.String] returns, and no other form of it. The error
-// matches [ErrInvalidLayout] if s is not such a text, or if the layout is not valid.
+// ParseLayout reads the text of [Layout.String], and no other form of it. Errors match
+// [ErrInvalidLayout].
 func ParseLayout(s string) (Layout, error) {
 	l, err := parseLayout(s)
 	if err != nil {
@@ -186,7 +182,7 @@ func (l Layout) bits() int            { return l.timeShift() + int(l.TimeBits) }
 // maxTick returns the last tick that the time bits hold.
 func (l Layout) maxTick() int64 { return lowBits(l.TimeBits) }
 
-// sequences returns how many IDs a tick has.
+// sequences returns the number of IDs in a tick.
 func (l Layout) sequences() int64 { return 1 << l.SequenceBits }
 
 // lowBits returns the largest value of n bits, at most math.MaxInt64.
@@ -197,7 +193,7 @@ func lowBits(n uint8) int64 {
 // instant is a point in time as a layout counts it.
 type instant struct {
 	tick int64
-	into time.Duration // since the start of tick; 0 <= into < Unit
+	into time.Duration // the time since the start of tick; 0 <= into < Unit
 }
 
 // instant returns t in ticks. If t is outside the layout's time, the error matches ErrBeforeEpoch
@@ -241,7 +237,7 @@ func (l Layout) ceil(t time.Time) int64 {
 	return at.tick
 }
 
-// exhausted returns the error for a time past the layout's last tick.
+// exhausted returns the error of a time past the layout's last tick.
 func (l Layout) exhausted(t time.Time) error {
 	return fmt.Errorf("%w: it ended at %s, the time is %s", ErrTimeExhausted, formatTime(l.Expires()), formatTime(t))
 }

@@ -8,52 +8,43 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
 )
 
-// Lease tells a generator which worker ID it may use, and for which span of time. The leases of
-// package lease renew themselves. A Lease may also be an [Extender] or a [Bumper]. If it has a
-// method Layout() Layout or Clock() Clock, the result is the default of Options.Layout or
-// Options.Clock.
+// Lease lends a worker ID to a Generator for a span of time. The leases of package lease renew
+// themselves; one that you write may be an [Extender] or a [Bumper], too.
 type Lease interface {
-	// Grant returns what the generator may stamp now. It is called with the generator's lock held
-	// and must not block. A later call may return a later To, or another worker ID or clock
-	// sequence.
+	// Grant returns what may be stamped now. It is called with the generator's lock held and must
+	// not block. A later Grant may have a later To, another worker ID or another clock sequence.
 	//
 	// HAZARD: if overlapping spans are granted to two holders of one worker ID and clock sequence,
 	// IDs can repeat.
 	Grant() Grant
 }
 
-// Grant is a worker ID and a clock sequence (0 if the layout has none), and the span of time, from
-// From until just before To, whose ticks may be stamped with them.
+// Grant is a span of time whose ticks may be stamped with a worker ID and a clock sequence.
 type Grant struct {
 	Worker, ClockSeq int
-	From, To         time.Time
+	From, To         time.Time // the span is [From, To)
 }
 
 // Extender is a Lease that can be asked to grant more.
 type Extender interface {
 	Lease
 	// Extend is called, without the generator's lock, when no time before g.To is left to stamp.
-	// now is the clock's reading. Extend returns nil if Grant now returns more than g: a later To,
-	// another worker ID or another clock sequence. If Grant will not return more soon, Extend
-	// returns an error, which becomes the Cause of a LeaseExpiredError, unless ctx is done. A call
-	// to the generator calls Extend at most 100 times, and not after its ctx is done.
-	//
-	// If now has reached g.To, Extend should ask for more at once. If now is before g.To,
-	// Options.BorrowAhead ran into the span's end, and Extend should wait until the lease is
-	// renewed as usual.
+	// now is the clock's reading: if it has reached g.To, Extend should ask for more at once;
+	// otherwise Options.BorrowAhead ran into the span's end, and Extend should wait for the regular
+	// renewal. Extend returns nil once Grant returns another grant than g, or an error, which
+	// becomes the Cause of a LeaseExpiredError unless ctx is done. A call to the generator calls
+	// Extend at most 100 times.
 	Extend(ctx context.Context, g Grant, now time.Time) error
 }
 
-// Bumper is a Lease that can change its clock sequence, as ActionBump needs it to.
+// Bumper is a Lease that can change its clock sequence, for ActionBump.
 type Bumper interface {
 	Lease
-	// CanBump reports whether a clock sequence other than the grant's may be stamped from now on.
-	// now is a reading of the generator's clock. CanBump is called with the generator's lock held
-	// and must not block.
+	// CanBump reports whether another clock sequence than the grant's may be stamped when the
+	// generator's clock reads now. It is called with the generator's lock held and must not block.
 	CanBump(now time.Time) bool
-	// Bump changes the grant g to such a clock sequence. If g is no longer the grant, Bump does
-	// nothing. It may block, and returns when the change is recorded. NextID's error wraps its
-	// error.
+	// Bump changes the grant g to such a clock sequence, and returns when the change is recorded. If
+	// g is no longer the grant, Bump does nothing. A call's error wraps Bump's.
 	Bump(ctx context.Context, g Grant, now time.Time) error
 }
 

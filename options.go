@@ -9,39 +9,36 @@ import (
 
 // Options configure a Generator. A nil *Options, and the zero value of a field, mean the defaults.
 type Options struct {
-	// Layout divides the bits. The default is DefaultLayout or, with a lease, the lease's layout.
+	// Layout divides the bits. The default is DefaultLayout; with a lease see NewLeased.
 	Layout Layout
 	// Datacenter is the value of the datacenter bits, if the layout has them.
 	Datacenter int
-	// Clock tells the time. The default is SystemClock or, with a lease, the lease's clock. If Clock
-	// is set, also to SystemClock(), New makes a Generator that nothing else in the process shares.
-	// With a clock of your own, each ID costs a call of Now, and a saturated generator loses the
-	// ticks through which its callers oversleep.
+	// Clock tells the time. The default is SystemClock; with a lease see NewLeased. If Clock is set,
+	// also to SystemClock(), New makes a Generator that the rest of the process does not share. With
+	// a clock of your own, each ID costs a call of Now, and a saturated generator loses the ticks
+	// through which its callers oversleep.
 	Clock Clock
 	// OnBackward chooses what happens when the clock goes back. The default is
 	// WaitPolicy(10*time.Millisecond).
 	OnBackward BackwardPolicy
-	// BorrowAhead is how far timestamps may run ahead of the clock when a tick's sequence is spent,
-	// so that the IDs of BorrowAhead/Unit ticks are issued without a wait. The maximum is the time
-	// that the layout lasts. If it is 0, callers wait for the next tick. After a restart, the clock
-	// may read earlier than the last ID by as much as BorrowAhead: set After, or use a lease.
+	// BorrowAhead bounds the lead of timestamps over the clock when a tick's sequence is spent: the
+	// IDs of BorrowAhead/Unit ticks are issued without a wait. The maximum is the time that the
+	// layout lasts. If it is 0, callers wait for the next tick. After a restart, the clock may read
+	// earlier than the last ID by as much as BorrowAhead: set After, or use a lease.
 	BorrowAhead time.Duration
-	// RewindTicks is how many ticks RewindPolicy may go back from the latest stamped tick, 0 to
-	// 1<<20. It must exceed the largest step back that you want to survive. Each tick takes 16
+	// RewindTicks is the number of ticks that RewindPolicy may go back from the latest stamped tick,
+	// 0 to 1<<20. It must exceed the largest step back that you want to survive. A tick takes 16
 	// bytes.
 	RewindTicks int
 	// RandomStart begins each tick's sequence at a random value in its lower half or, if the
 	// sequence has one bit, at 0 or 1. Without it, nearly all IDs at low traffic have the sequence
-	// 0, so they fall on one shard and are easy to guess. Within a tick, IDs still increase by 1.
-	// With Layout.WorkerLast, the lowest bits remain the worker's.
+	// 0, so they fall on one shard and are easy to guess.
 	RandomStart bool
 	// After makes all IDs greater than this ID. Set it to SELECT coalesce(max(id), 0) to continue
-	// after the IDs of an earlier process with this worker ID. If it is 0, there is no such limit.
-	// A clock that reads earlier than After counts as having gone back. An After more than a day
-	// ahead of the clock is refused, because it is most likely an ID of another layout, or the
-	// clock is wrong. For an
-	// After more than two years behind, New logs a warning to slog.Default(), because it may be an
-	// ID of another epoch.
+	// after the IDs of an earlier process with this worker ID. A clock that reads earlier than After
+	// counts as having gone back. An After more than a day ahead of the clock is refused, because it
+	// is most likely an ID of another layout, or the clock is wrong. An After more than two years
+	// behind is logged to slog.Default(), because it may be an ID of another epoch.
 	After ID
 }
 
@@ -49,7 +46,7 @@ const maxRewindTicks = 1 << 20
 
 var defaultPolicy = WaitPolicy(10 * time.Millisecond)
 
-// complete returns the options with their defaults. It refuses the same as check.
+// complete returns the options with their defaults, or check's error.
 func (o *Options) complete(worker int, lease Lease) (c Options, err error) {
 	if o != nil {
 		c = *o
@@ -69,7 +66,7 @@ func (o *Options) complete(worker int, lease Lease) (c Options, err error) {
 	return c, c.check(worker, lease)
 }
 
-// check refuses options that are out of range, or that would silently do nothing.
+// check refuses options that are out of range or would have no effect.
 func (o *Options) check(worker int, lease Lease) error {
 	l := o.Layout
 	if err := l.Validate(); err != nil {

@@ -11,9 +11,7 @@ import (
 	"unsafe"
 )
 
-// Generator issues IDs. All methods may be called by any number of goroutines. If a Generator is
-// nil, or was not made by New or NewLeased, its methods return errors that match
-// [ErrInvalidOptions].
+// Generator issues IDs. Its methods may be called by any number of goroutines.
 type Generator struct {
 	generator
 	// No other generator shares a cache line with this one.
@@ -23,47 +21,33 @@ type Generator struct {
 // In an open tick, NextID needs only the first cache line of a generator.
 type generator struct {
 	word
-	// machine is the machine's generation, which changes if the machine is cloned; nil if the machine
-	// does not report clones. born is what it was before the lease asked for the worker ID, or earlier.
-	machine *atomic.Uint64
-	born    atomic.Uint64
+	machine *atomic.Uint64 // a number that changes if the machine is cloned; nil if clones are not reported
+	born    atomic.Uint64  // machine before the lease asked for the worker ID, or earlier
 
 	seq  sequence
 	wall wall       // the clock, if it is a built-in one
 	mu   sync.Mutex // guards all fields that change; the word, also by lock and unlock
 
-	counted *Stats  // what Stats returns, without Issued; nil before the first count
+	counted *Stats  // the counters except Issued; nil before the first count
 	window  *window // nil without a lease
 
 	borrow time.Duration
-	clock  Clock // nil if it is wall
+	clock  Clock // nil if the clock is wall
 	policy BackwardPolicy
 }
 
-// New returns the Generator of this process for a worker ID. As long as it is in use, no other
-// process may use the same worker ID, datacenter and layout.
+// New returns the Generator of this process for a worker ID. While it is in use, no other process
+// may use the same worker ID, datacenter and layout. The package doc has the HAZARD of a restart.
 //
-// If Options.Clock is nil, a process has one such Generator, for good: if New has made it before,
-// it returns the same one, also if the program has dropped it. If Options.After is ahead, it moves
-// the Generator forward; calls that already wait may still return lower IDs. If another option
-// differs, the error matches [ErrInUse]. So it does if the Generator has another layout, and the
-// two divide the same bits, so that some of their IDs are equal. A layout with another epoch, unit or
-// number of bits below the time is not compared: its IDs are another ID space, and may equal these.
-// So never take the time of the start for the epoch. Policies are compared with ==. Two
-// BackwardFuncs cannot be compared, and count as different: set OnBackward to a pointer to one.
+// If Options.Clock is nil, a process has one such Generator for good: New returns the same one
+// again, even if the program has dropped it. If Options.After is ahead, New moves the Generator
+// forward; calls that already wait may still return lower IDs. If another option differs, or a
+// layout that divides the same bits differently, the error matches [ErrInUse]. Policies are compared
+// with ==, and two BackwardFuncs count as different: set OnBackward to a pointer to one.
 //
-// If Options.Clock is set, to SystemClock(), too, each call returns another Generator, as
-// simulations and tests in [testing/synctest] bubbles need it. HAZARD: two of them repeat each
-// other's IDs if they have the same fields. The same holds for NewLeased, whose lease keeps others
-// from its worker ID: do not pass New a worker ID that a lease may get.
-//
-// If the worker or the datacenter does not fit the layout, the error is a
-// [*FieldRangeError]. Other errors match [ErrInvalidLayout], [ErrInvalidOptions],
-// [ErrInvalidID] for Options.After or, if New reads the clock and its reading is outside the
-// layout's time, [ErrBeforeEpoch] or [ErrTimeExhausted].
-//
-// HAZARD: after a restart, IDs repeat if the clock reads no later than the earlier
-// process's last tick: set Options.After.
+// HAZARD: Generators with the same worker issue the same IDs if New and NewLeased made them, if
+// Options.Clock is set, or if their layouts have another epoch, unit or number of bits below the
+// time. So do not derive the epoch from the time of the start.
 func New(worker int, opts *Options) (*Generator, error) {
 	o, err := opts.complete(worker, nil)
 	if err != nil {
@@ -75,14 +59,16 @@ func New(worker int, opts *Options) (*Generator, error) {
 	return newGenerator(worker, nil, &o)
 }
 
-// NewLeased returns a Generator that stamps only what l grants. It returns the same errors as New
-// and, if the lease refuses the generator, the lease's error. After an error, the caller must still
-// release the lease. If the granted span has not begun, the clock counts as having gone back until
-// it reaches the span. ActionBump is possible only if l is a [Bumper], as the leases of package
-// lease are.
+// NewLeased returns a Generator that stamps only what l grants. If the granted span has not begun,
+// the clock counts as having gone back. Errors are those of New, or the lease's. After an error, the
+// caller must still release the lease.
 //
-// HAZARD: a lease serves one Generator: two would repeat each other's IDs. The leases of
-// package lease refuse the second.
+// A lease of package lease has a layout and a clock: Options.Layout need not be set, and must be the
+// same; Options.Clock replaces the clock for the Generator alone. A Lease that you write sets such
+// defaults with methods Layout() Layout and Clock() Clock.
+//
+// HAZARD: a lease serves one Generator: two would issue the same IDs. The leases of package lease
+// refuse the second.
 func NewLeased(l Lease, opts *Options) (*Generator, error) {
 	if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("%w: the lease is nil", ErrInvalidOptions)
@@ -95,7 +81,7 @@ func NewLeased(l Lease, opts *Options) (*Generator, error) {
 	return newGenerator(worker, l, &o)
 }
 
-// newGenerator makes a Generator of complete options.
+// newGenerator returns a Generator with complete options.
 func newGenerator(worker int, lease Lease, o *Options) (*Generator, error) {
 	l := o.Layout
 	g := &Generator{generator: generator{
@@ -132,16 +118,10 @@ func newGenerator(worker int, lease Lease, o *Options) (*Generator, error) {
 }
 
 // NextID returns a new ID. If the tick's sequence is spent, it waits for a tick that has IDs left.
-// If the clock has gone back, it does what the policy says. The package documentation bounds these
-// waits; a Fill that waits counts there as up to a whole tick's IDs. If the clock runs for a while
-// during the wait and then stops, the policy is asked once the call has waited for twice as long as
-// the clock ran.
+// If the clock has gone back, it does what the policy says. The package doc bounds these waits.
 //
-// Errors match [ErrClockBackward] (and the lease's error, if the lease could not record an
-// ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired]. If what the lease grants
-// does not fit the layout, the error is a [*FieldRangeError]. A call that returns an error has
-// changed nothing: no ID can repeat, and the next call gets the ID that this one waited for, unless
-// a greater ID was returned meanwhile.
+// A call that returns an error has changed nothing: no ID can repeat, and the next call gets the ID
+// that this one waited for, unless a greater ID was returned in between.
 func (g *Generator) NextID() (ID, error) {
 	if g == nil {
 		return 0, errNotMade
@@ -162,9 +142,9 @@ func (g *Generator) NextID() (ID, error) {
 	return r.first, g.refuse(err)
 }
 
-// NextIDContext is NextID with a wait that ctx bounds. If ctx is done before the call's tick has
-// begun, it returns ctx's error. If the tick begins after ctx's deadline, it returns an error that
-// matches [context.DeadlineExceeded] at once.
+// NextIDContext is NextID with a wait that ctx bounds. If ctx is done before the call's tick begins,
+// it returns ctx's error. If the tick begins after ctx's deadline, it returns an error that matches
+// [context.DeadlineExceeded] at once.
 func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 	if g == nil {
 		return 0, errNotMade
@@ -179,10 +159,9 @@ func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 	return r.first, g.refuse(err)
 }
 
-// Fill fills dst with new IDs in increasing order, whatever the policy. It takes all the IDs that a
-// tick has left at once, if it needs so many. Between ticks it waits as NextIDContext does. If it
-// returns an error, dst[:n] holds new IDs that the caller may use. If dst is empty, Fill returns 0
-// and ctx's error.
+// Fill fills dst with new IDs in increasing order, whatever the policy. Between ticks it waits as
+// NextIDContext does. After an error, dst[:n] holds new IDs that the caller may use. If dst is
+// empty, Fill returns 0 and ctx's error.
 func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 	if g == nil || g.seq.layout == (Layout{}) {
 		return 0, errNotMade
@@ -256,5 +235,5 @@ func (g *Generator) earliest(now instant) int64 {
 	if g.clock == nil {
 		return g.seq.layout.plus(now, -maxLag)
 	}
-	return now.tick // a user's clock may leap, so no tick is kept open for late calls
+	return now.tick // a user's clock may leap, so ticks do not stay open for late calls
 }

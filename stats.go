@@ -9,9 +9,9 @@ import (
 // Stats counts what a Generator has done since it was made.
 type Stats struct {
 	Issued   uint64        // IDs issued
-	Waits    uint64        // times that a call waited, for the next tick or for the clock
+	Waits    uint64        // waits of calls, for the next tick or for the clock
 	Waited   time.Duration // the sum of these waits: ten calls that wait one second add ten
-	Backward uint64        // times that the policy was asked
+	Backward uint64        // calls of the policy
 	Bumps    uint64        // changes of the clock sequence
 	Rewinds  uint64        // steps back to an earlier tick
 	Borrowed uint64        // ticks entered ahead of the clock
@@ -22,13 +22,13 @@ type Stats struct {
 		LeaseExpired  uint64 // ErrLeaseExpired
 		TimeExhausted uint64 // ErrTimeExhausted
 		BeforeEpoch   uint64 // ErrBeforeEpoch
-		Deadline      uint64 // context.DeadlineExceeded: no ID was free before the caller's deadline
+		Deadline      uint64 // context.DeadlineExceeded
 		Canceled      uint64 // context.Canceled
 		Other         uint64 // another error, such as a lease's
 	}
 }
 
-// Stats returns what the generator has done so far.
+// Stats returns the generator's counters.
 func (g *Generator) Stats() Stats {
 	if g == nil {
 		return Stats{}
@@ -43,7 +43,7 @@ func (g *Generator) Stats() Stats {
 	return s
 }
 
-// refuse counts err, which a call returns, unless it is nil. It returns err.
+// refuse counts err, the error of a call, unless it is nil. It returns err.
 func (g *Generator) refuse(err error) error {
 	if err == nil {
 		return nil
