@@ -7,26 +7,22 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/transcript"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/http.txt")
 
 // servers are the servers of the transcript.
 var servers = map[string]server.Options{
@@ -66,51 +62,30 @@ func transcriptServer(t *testing.T, name string) http.Handler {
 	return s
 }
 
-// testdata/http.txt has what clients of HTTP send, in lines that begin with >, and get. It is
-// rewritten with -update: review the diff.
+// In testdata/http.txt, a command names a server, a method and a target. Its standard input has the
+// headers and, below an empty line, the body.
 func TestTranscript(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
-		const file = "testdata/http.txt"
-		script, err := os.ReadFile(file)
-		require.NoError(t, err)
-		var s http.Handler
-		var now bytes.Buffer
-		for part := range strings.SplitSeq(string(script), "\n\n") {
-			lines := strings.Split(strings.TrimSpace(part), "\n")
-			if name, ok := strings.CutPrefix(lines[0], "# "); ok {
-				name, _, _ = strings.Cut(name, ":")
-				s = transcriptServer(t, name)
-				fmt.Fprintf(&now, "%s\n\n", strings.Join(lines, "\n"))
-				continue
+		started := map[string]http.Handler{}
+		transcript.RunFile(t, "testdata/http.txt", "http", func(in io.Reader, args ...string) (string, string, int) {
+			name, method, target := args[0], args[1], args[2]
+			if started[name] == nil {
+				started[name] = transcriptServer(t, name)
 			}
-			var sent []string
-			for _, line := range lines {
-				if text, ok := strings.CutPrefix(line, ">"); ok {
-					fmt.Fprintln(&now, line)
-					sent = append(sent, strings.TrimPrefix(text, " "))
-				}
-			}
-			fmt.Fprintf(&now, "%s\n\n", exchange(s, sent))
-		}
-		if got := strings.TrimRight(now.String(), "\n") + "\n"; *update {
-			require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-		} else {
-			assert.Equal(t, string(script), got)
-		}
+			return exchange(t, started[name], method, target, in), "", 0
+		})
 	})
 }
 
 // exchange returns the answer to a request, as the transcript shows it.
-func exchange(s http.Handler, sent []string) string {
-	end := len(sent)
-	if i := slices.Index(sent, ""); i > 0 {
-		end = i
-	}
-	method, target, _ := strings.Cut(sent[0], " ")
-	r := httptest.NewRequest(method, target, strings.NewReader(strings.Join(sent[min(end+1, len(sent)):], "\n")))
+func exchange(t *testing.T, s http.Handler, method, target string, in io.Reader) string {
+	sent, err := io.ReadAll(in)
+	require.NoError(t, err)
+	headers, body, _ := strings.Cut("\n"+string(sent), "\n\n")
+	r := httptest.NewRequest(method, target, strings.NewReader(strings.TrimSuffix(body, "\n")))
 	r.Host = "localhost"
-	for _, header := range sent[1:end] {
-		name, value, _ := strings.Cut(header, ": ")
+	for header := range strings.Lines(strings.TrimPrefix(headers, "\n")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(header), ": ")
 		if r.Header.Set(name, value); name == "Host" {
 			r.Host = value
 		}
@@ -126,5 +101,5 @@ func exchange(s http.Handler, sent []string) string {
 	if json.Compact(&compact, w.Body.Bytes()) == nil { // protobuf's JSON has spaces at random
 		w.Body = &compact
 	}
-	return strings.TrimSuffix(out, ";") + "\n" + strings.ReplaceAll(fmt.Sprintf("%.300s", strings.TrimSpace(w.Body.String())), "\n\n", "\n")
+	return strings.TrimSuffix(out, ";") + "\n" + fmt.Sprintf("%.300s", strings.TrimSpace(w.Body.String())) + "\n"
 }

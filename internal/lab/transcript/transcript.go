@@ -1,4 +1,4 @@
-// Package transcript tests a program by what it prints.
+// Package transcript tests a program by the text that it prints.
 package transcript
 
 import (
@@ -17,12 +17,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 )
 
-var update = flag.Bool("update", false, "write what the commands of testdata/*.txt print")
+var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the commands print")
 
-// Run runs the transcripts testdata/*.txt of a program. They are in the format of Cram. A command
-// comes after " $ ", lines of its standard input after " > ", and what it prints, also to standard
-// error, is indented by two spaces. Then comes the exit status in brackets, if it is not 0. Other
-// lines explain.
+// Run runs the transcripts testdata/*.txt of a program.
 func Run(t *testing.T, program string, run func(t *testing.T, in io.Reader, args ...string) (stdout, stderr string, status int)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -30,17 +27,24 @@ func Run(t *testing.T, program string, run func(t *testing.T, in io.Reader, args
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			b, err := os.ReadFile(file)
-			require.NoError(t, err)
-			want := strings.ReplaceAll(string(b), "\r\n", "\n")
-			got := play(want, "  $ "+program, func(in io.Reader, args ...string) (string, string, int) { return run(t, in, args...) },
-				func(command string) { assert.Fail(t, "refused, and prints something", command) })
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-			} else {
-				require.Equal(t, want, got, "write it anew: go test ./cmd/%s -update", program)
-			}
+			RunFile(t, file, program, func(in io.Reader, args ...string) (string, string, int) { return run(t, in, args...) })
 		})
+	}
+}
+
+// RunFile runs a transcript of a program. It is in the format of Cram. A command comes after " $ ",
+// lines of its standard input after " > ", and what it prints, also to standard error, is indented
+// by two spaces. Then comes the exit status in brackets, if it is not 0. Other lines explain.
+func RunFile(t *testing.T, file, program string, run func(in io.Reader, args ...string) (stdout, stderr string, status int)) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	want := strings.ReplaceAll(string(b), "\r\n", "\n")
+	got := play(want, "  $ "+program, run, func(command string) { assert.Fail(t, "refused, and prints something", command) })
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	} else {
+		require.Equal(t, want, got, "write it anew with -update")
 	}
 }
 
