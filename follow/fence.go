@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/fencesql"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -78,15 +79,9 @@ type statements struct {
 	holders string
 }
 
-// PostgreSQL cuts names after 63 characters, and those of fences get a suffix.
-var (
-	names      = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
-	fenceNames = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,49}\.)?[A-Za-z_][A-Za-z0-9_]{0,49}$`)
-)
-
-// class is the first key of the fences' advisory locks. The second key of the writers' lock is the
-// OID of the sequence, and that of the readers' lock is the OID of the table.
-const class = "1718579308"
+// names matches the names of tables and columns, of which PostgreSQL cuts off what follows 63
+// characters.
+var names = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
 // NewFence returns the fence of this name. It consists of a table of this name and, on PostgreSQL,
 // a sequence whose name has the suffix "_mark". The name is name or schema.name. Each part has at
@@ -99,14 +94,15 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 		return nil, fmt.Errorf("%w: Dialect %d is unknown", ErrInvalid, d)
 	case d == SQLite && strings.Contains(name, "."):
 		return nil, fmt.Errorf("%w: %q: on SQLite the fence must be in the main file, as the rows are", ErrInvalid, name)
-	case !fenceNames.MatchString(name):
-		return nil, fmt.Errorf("%w: %q is not a name, or schema.name, of up to 50 letters, digits and underscores", ErrInvalid, name)
+	}
+	if err := fencesql.CheckName(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	f := &Fence{dialect: d, name: name, readings: map[lease.Store]*reading{}}
 	// Below this level, MySQL needs a binary log of rows.
 	f.raises, f.reads = sql.LevelRepeatableRead, sql.LevelRepeatableRead
 	st := &f.sql
-	named := strings.NewReplacer("{t}", f.table(name), "{m}", f.quote(name+"_mark"), "{class}", class).Replace
+	named := strings.NewReplacer("{t}", f.table(name), "{m}", f.quote(name+"_mark"), "{class}", fencesql.Class).Replace
 	st.ready = named(`SELECT 1 FROM {t} WHERE one = 1`)
 	st.create = []string{named(`CREATE TABLE IF NOT EXISTS {t} (one SMALLINT PRIMARY KEY, id BIGINT NOT NULL)`)}
 	st.check = named(`SELECT id FROM {t} WHERE one = 1`)
@@ -122,12 +118,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 			named(`SELECT pg_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`),
 			// Logical replication copies the row, but not the sequence.
 			named(`SELECT setval('{m}'::regclass, GREATEST(t.id, CASE WHEN m.is_called THEN m.last_value ELSE 0 END)) FROM {t} AS t, {m} AS m`))...)
-		// CASE evaluates its condition first. The sequence is then read as it is, not in the
-		// statement's snapshot. From PostgreSQL 18 on, its value is NULL for a role without rights;
-		// the cast then fails. The arguments have exactly the types of the functions in pg_catalog,
-		// so that no function of another schema matches better.
-		st.check = named(`SELECT CASE WHEN pg_advisory_xact_lock_shared({class}, '{m}'::regclass::oid::int) IS NULL THEN NULL
-    ELSE COALESCE(pg_sequence_last_value('{m}'::regclass), format(text 'no right to read the fence''s sequence, or no Fence.Create')::bigint) END`)
+		st.check = fencesql.Check(name)
 		st.turn = named(`SELECT pg_try_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`)
 		st.mark = named(`SELECT setval('{m}'::regclass, $1::bigint) FROM {m} WHERE last_value < $1::bigint`)
 		st.holders = named(`SELECT COALESCE(string_agg(virtualtransaction, ' '), ''), COALESCE(string_agg(pid::text, ' '), '') FROM pg_locks
@@ -283,7 +274,7 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 		return f.wrap("trigger", err)
 	}
 	r := strings.NewReplacer("{function}", schema+`."`+name+`"`, "{mark}", schema+"."+f.quote(base+"_mark"),
-		"{name}", name, "{table}", f.quote(table), "{column}", f.quote(column), "{class}", class)
+		"{name}", name, "{table}", f.quote(table), "{column}", f.quote(column), "{class}", fencesql.Class)
 	// Not UPDATE OF the column: another trigger may change it.
 	return f.wrap("trigger", f.inTx(ctx, db, r.Replace(`
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

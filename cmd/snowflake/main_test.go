@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -186,4 +187,12 @@ func FuzzArguments(f *testing.F) {
 			require.Regexp(t, `\Asnowflake: .`, errs)
 		}
 	})
+}
+
+// What needs the store of the leases is in snowflaked, so that this program compiles in seconds.
+func TestCommandsDoNotImportTheLeases(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), "snowflake/internal/audit\n")
+	assert.NotRegexp(t, "snowflake/(lease|follow)\n", string(out))
 }

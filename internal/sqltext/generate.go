@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/follow"
+	"github.com/seed-5394e6b1/snowflake/internal/fencesql"
 )
 
 // ErrState is returned by Generator.Script if a sequence of PostgreSQL cannot hold the state, or if
@@ -63,7 +63,7 @@ func (g Generator) Script() (string, error) {
 	var grants strings.Builder
 	grant := func(right string) { fmt.Fprintf(&grants, "--   GRANT %s TO ...;\n", right) }
 	if schema != "public" {
-		schema = quote(schema)
+		schema = fencesql.Quote(schema)
 		grant("USAGE ON SCHEMA " + schema)
 	}
 	sequence := schema + "." + state
@@ -82,16 +82,15 @@ func (g Generator) Script() (string, error) {
 		if !strings.Contains(name, ".") {
 			name = g.Schema + "." + name
 		}
-		fence, err := follow.NewFence(follow.PostgreSQL, name)
-		if err != nil {
-			return "", err
+		if err := fencesql.CheckName(name); err != nil {
+			return "", fmt.Errorf("--follow: %w", err)
 		}
 		if of, _, _ := strings.Cut(name, "."); of != "public" && of != g.Schema {
-			grant("USAGE ON SCHEMA " + quote(of))
+			grant("USAGE ON SCHEMA " + fencesql.Quote(of))
 		}
-		grant("USAGE ON SEQUENCE " + quote(name+"_mark"))
+		grant("USAGE ON SEQUENCE " + fencesql.Quote(name+"_mark"))
 		mark = "  -- The lock of the fence, until the transaction ends; and then the tick that readers have reached.\n" +
-			"  mark   bigint := (" + strings.TrimPrefix(fence.SQL(), "SELECT ") + fmt.Sprintf(") >> %d;\n", shift)
+			"  mark   bigint := (" + strings.TrimPrefix(fencesql.Check(name), "SELECT ") + fmt.Sprintf(") >> %d;\n", shift)
 		least, above = "greatest(tick, mark + 1)", "mark"
 		hint = "The clock was set back, or the clock of another writer is ahead. Set it right, or wait."
 	}
@@ -111,10 +110,6 @@ func (g Generator) Script() (string, error) {
 		"{shift}", fmt.Sprint(shift), "{id}", fmt.Sprintf("((state >> 22) << %d) | bigint '%d' | %s", shift, fixed, number),
 	), nil
 }
-
-// quote returns a name, or schema.name, of letters, digits and underscores as SQL that keeps its
-// upper and lower case.
-func quote(name string) string { return `"` + strings.ReplaceAll(name, ".", `"."`) + `"` }
 
 // Leases returns the Options.First and Options.Count of leases that keep out the worker ID. If the
 // layout has no other worker ID, count is 0.
