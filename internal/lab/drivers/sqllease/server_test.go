@@ -407,9 +407,6 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(nodesEnv); spec != "" {
 		assignForEver(spec)
 	}
-	if spec := os.Getenv(podEnv); spec != "" {
-		runPod(spec)
-	}
 	servertest.Parallel = 16 // the tests mostly wait
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
 		dialect, err := strconv.Atoi(os.Getenv(dialectEnv))
