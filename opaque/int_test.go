@@ -8,8 +8,6 @@ import (
 	"encoding/hex"
 	"math"
 	"math/big"
-	"math/bits"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -169,24 +167,6 @@ func TestNumbersMatchTheReference(t *testing.T) {
 	}
 }
 
-// The reference has any length, so a small one shows that the construction gives each number once.
-func TestReferenceIsAPermutation(t *testing.T) {
-	const length = 9 // halves of 4 and 5 bits
-	seen := map[string]bool{}
-	for v := range int64(1) << length {
-		x := strconv.FormatInt(v, 2)
-		digits := digitsOf(strings.Repeat("0", length-len(x)) + x)
-		y := ff1(t, a5, nil, 2, digits, false)
-		require.Equal(t, digits, ff1(t, a5, nil, 2, y, true))
-		text := ""
-		for _, digit := range y {
-			text += strconv.FormatInt(digit, 2)
-		}
-		require.False(t, seen[text], "%s comes twice", text)
-		seen[text] = true
-	}
-}
-
 func TestEachNumberHasOneID(t *testing.T) {
 	c := must(t, a5, "order")
 	ids := randomIDs(10_000)
@@ -233,37 +213,6 @@ func TestNumbersOfAnotherPurposeOrKeyDiffer(t *testing.T) {
 			require.NotEqual(t, id, got)
 		}
 	}
-}
-
-// No purpose makes the key of the texts of the key of the numbers.
-func TestTextsAndNumbersHaveKeysOfTheirOwn(t *testing.T) {
-	assert.False(t, strings.HasPrefix(infoInt, infoText), "a purpose could continue the shorter")
-	c := must(t, a5, "order")
-	var text, number [aes.BlockSize]byte
-	c.keys().texts[0].Encrypt(text[:], text[:])
-	c.keys().ints.aes.Encrypt(number[:], number[:])
-	assert.NotEqual(t, text, number)
-}
-
-// Half of the bits change with each bit of the ID, and sorted IDs have unsorted numbers.
-func TestNumbersOfNeighboursHaveNothingInCommon(t *testing.T) {
-	c, rng := must(t, a5, "order"), rand.New(rand.NewPCG(5, 6))
-	const base, tries = snowflake.ID(117469438034313216), 200
-	rising := 0
-	for bit := range 63 {
-		changed := 0
-		for range tries {
-			id := snowflake.ID(rng.Int64())
-			changed += bits.OnesCount64(uint64(c.EncodeInt(id) ^ c.EncodeInt(id^1<<bit)))
-		}
-		assert.InDelta(t, 31.5, float64(changed)/tries, 1.5, "bit %d", bit)
-	}
-	for i := range snowflake.ID(tries) {
-		if c.EncodeInt(base+i) < c.EncodeInt(base+i+1) {
-			rising++
-		}
-	}
-	assert.InDelta(t, tries/2, rising, 30)
 }
 
 func FuzzInt(f *testing.F) {
