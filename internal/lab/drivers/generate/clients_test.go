@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -236,27 +235,4 @@ func TestClientsAndAClockThatSteps(t *testing.T) {
 		}
 		f.ahead(t, 10*time.Second)
 	})
-}
-
-// A process of the server that is killed takes down all others. A server that is killed loses what
-// it has not written.
-func TestServerThatIsKilled(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	f := install(t, s, snowflake.DefaultLayout())
-	f.SetMaxIdleConns(0) // a connection from before is dead
-	crowd(t, f, depth.Of(6*time.Second, 20*time.Second), f.sessions(t), func(ctx context.Context) {
-		for ctx.Err() == nil {
-			time.Sleep(time.Second)
-			var pid int
-			if rand.IntN(2) == 0 && f.QueryRow(`SELECT pid FROM pg_stat_activity WHERE query LIKE 'INSERT%' ORDER BY random() LIMIT 1`).Scan(&pid) == nil {
-				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-				continue
-			}
-			s.Kill()
-			s.Restart()
-		}
-		s.Kill() // it may be about to start anew
-		s.Restart()
-	}, func(ctx context.Context) { cancel(ctx, f, f.DB) })
 }

@@ -47,14 +47,19 @@ func (f function) at(t testing.TB, url string) function {
 
 // HAZARD: a replica that is promoted and has not received the primary's last commits repeats IDs
 // that clients have seen if its clock is behind, too. With another worker ID, or with the state above
-// every ID, it does not.
+// every ID, it does not. If its clock is right, it repeats none, however far the primary's IDs were
+// ahead of it.
 func TestPromotionThatLosesCommits(t *testing.T) {
 	t.Parallel()
 	primary := start(t, "-c", "synchronous_commit=local")
-	f := install(t, primary, snowflake.DefaultLayout()).withClock(t)
+	f, right := install(t, primary, snowflake.DefaultLayout()).withClock(t), install(t, primary, layouts.Sonyflake())
 	f.must(t, 10)
+	right.must(t, 1)
 	addr, p := servertest.PostgresStandby(t, primary.addr, answers(t), "-c", "max_connections=200")
-	replica := f.at(t, server{addr: addr, database: f.database}.url("owner", f.path))
+	on := func(f function) function {
+		return f.at(t, server{addr: addr, database: f.database}.url("owner", f.path))
+	}
+	replica := on(f)
 	var at string
 	require.NoError(t, f.QueryRow(`SELECT pg_current_wal_insert_lsn()::text`).Scan(&at))
 	servertest.Await(t, func() error {
@@ -67,11 +72,12 @@ func TestPromotionThatLosesCommits(t *testing.T) {
 	p.Kill()
 	noon := time.Now().Add(2 * time.Hour).Truncate(time.Hour)
 	f.fixed(t, noon)
-	seen := f.must(t, 100)
+	seen, ahead := f.must(t, 100), right.must(t, 30_000)
 	primary.Kill()
 	p.Restart()
 	servertest.Reconnect(replica.DB)
 	replica.exec(t, `SELECT pg_promote()`)
+	require.Greater(t, on(right).must(t, 1)[0], ahead[len(ahead)-1])
 	require.Greater(t, replica.must(t, 1)[0], snowflake.ID(0))
 	replica.fixed(t, noon)
 	got := replica.must(t, 100)
@@ -89,29 +95,11 @@ func TestPromotionThatLosesCommits(t *testing.T) {
 	require.Zero(t, both(seen, other.must(t, 100)))
 }
 
-// A replica that is promoted and has not received the primary's last commits repeats no ID if its
-// clock is right, however far the primary's IDs were ahead of it.
-func TestPromotionWithARightClock(t *testing.T) {
-	t.Parallel()
-	primary := start(t, "-c", "synchronous_commit=local")
-	f := install(t, primary, layouts.Sonyflake())
-	addr, p := servertest.PostgresStandby(t, primary.addr, answers(t), "-c", "max_connections=200")
-	replica := f.at(t, server{addr: addr, database: f.database}.url("owner", f.path))
-	servertest.Await(t, replica.Ping)
-	p.Kill()
-	seen := f.must(t, 30_000)
-	primary.Kill()
-	p.Restart()
-	servertest.Reconnect(replica.DB)
-	replica.exec(t, `SELECT pg_promote()`)
-	require.Greater(t, replica.must(t, 1)[0], seen[len(seen)-1])
-}
-
 // HAZARD: a dump of a table has neither the function nor its state. A dump of the database has both,
 // and must leave out the state's value: the database may have drawn IDs ahead of the clock.
 func TestDump(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := shared(t)
 	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	f := install(t, s, snowflake.DefaultLayout()).withClock(t)
 	f.fixed(t, noon)
