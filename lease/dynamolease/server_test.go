@@ -39,15 +39,15 @@ func TestMain(m *testing.M) {
 // service is a server with a table.
 type service struct {
 	*servertest.Process
-	addr, dir string
+	addr string
 	*dynamodb.Client
 }
 
 func start(t testing.TB) *service {
 	t.Helper()
-	addr, dir, p := servertest.Dynalite(t)
+	addr, p := servertest.Dynalite(t)
 	servertest.CreateTable(t, addr, table)
-	return &service{p, addr, dir, dynamodb.NewFromConfig(configOf(addr))}
+	return &service{p, addr, dynamodb.NewFromConfig(configOf(addr))}
 }
 
 func primary(space, key string) map[string]types.AttributeValue {
@@ -97,15 +97,6 @@ func TestStore(t *testing.T) {
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
 	servertest.Faults(t, start(t).suite())
-}
-
-func TestServerThatLosesItsDisk(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	servertest.Wiped(t, s.suite(), func(t testing.TB, _ string) {
-		s.LoseDisk(s.dir)
-		servertest.CreateTable(t, s.addr, table)
-	})
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, start(b).suite()) }

@@ -109,10 +109,10 @@ func at(addr string) servertest.Server {
 }
 
 // server starts one server.
-func server(t testing.TB) *servertest.Server {
-	m := start(t, 1)[0]
+func server(t testing.TB, args ...string) *servertest.Server {
+	m := start(t, 1, args...)[0]
 	s := at(m.Addr)
-	s.Process = m.Process
+	s.Process, s.Dir = m.Process, m.Dir
 	return &s
 }
 
@@ -125,13 +125,6 @@ func TestCalmServer(t *testing.T) {
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
 	servertest.Faults(t, server(t))
-}
-
-func TestServerThatLosesItsDisk(t *testing.T) {
-	t.Parallel()
-	m := start(t, 1)[0]
-	s := at(m.Addr)
-	servertest.Wiped(t, &s, func(testing.TB, string) { m.LoseDisk(m.Dir) })
 }
 
 func TestCluster(t *testing.T) {

@@ -4,10 +4,8 @@ package etcdlease_test
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -54,24 +52,6 @@ func refused(t *testing.T, s lease.Store, limit time.Duration, target error, say
 			assert.Equal(t, 1, strings.Count(err.Error(), text), "%s: the error does not say %q once: %v", name, text, err)
 		}
 	}
-}
-
-// If a cluster loses writes, its revisions come again. The versions do not.
-func TestVersionsDoNotRepeatAfterARestore(t *testing.T) {
-	t.Parallel()
-	m := start(t, 1)[0]
-	s := servertest.Client(t, m.Addr, "restored")
-	first := servertest.Put(t, s, "a", "", "first")
-	m.Kill()
-	servertest.Do(t, os.CopyFS(m.Dir+".backup", os.DirFS(m.Dir)))
-	m.Restart()
-	lost := servertest.Put(t, s, "a", first.Version, "lost")
-	m.Kill()
-	servertest.Do(t, errors.Join(os.RemoveAll(m.Dir), os.Rename(m.Dir+".backup", m.Dir)))
-	m.Restart()
-	servertest.Put(t, s, "a", first.Version, "other")
-	_, err := s.Put(t.Context(), "a", lost.Version, []byte("late"))
-	assert.ErrorIs(t, err, lease.ErrConflict)
 }
 
 // through opens a store whose requests go to see first. If see returns an error, it is the answer.

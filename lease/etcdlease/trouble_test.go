@@ -17,17 +17,11 @@ import (
 
 func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	t.Parallel()
-	m := start(t, 1, "--quota-backend-bytes", fmt.Sprint(8<<20))[0]
-	host := servertest.NewHost(t, m.Addr)
-	s := at(m.Addr)
+	s := server(t, "--quota-backend-bytes", fmt.Sprint(8<<20))
 	s.Window = window
-	servertest.Troubles(t, &s, host.Addr(), append(servertest.Moves(host),
-		servertest.HalfOpen(host),
-		servertest.NameIsUnknown(host),
-		quotaIsFull(m.Addr),
-		servertest.LosesDisk(m.Process, m.Dir),
-		servertest.IsRestored(&s, m.Process, m.Dir),
-	)...)
+	servertest.Troubles(t, s, servertest.NewHost(t, s.Addr), quotaIsFull(s.Addr))
+	// If a cluster loses writes, its revisions come again.
+	t.Run("LostVersionsDoNotComeAgain", func(t *testing.T) { servertest.LostVersionsDoNotComeAgain(t, s) })
 }
 
 // quotaIsFull is the trouble of a cluster that has no space. An operator makes space and disarms

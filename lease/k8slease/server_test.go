@@ -83,18 +83,7 @@ func suite(c *cluster) *servertest.Server {
 
 func TestServer(t *testing.T) {
 	depth.NeedFull(t, "crowds, outages and killed processes")
-	c := start(t)
-	servertest.Run(t, suite(c))
-	t.Run("ServerThatLosesItsDisk", func(t *testing.T) {
-		servertest.Wiped(t, suite(c), func(t testing.TB, _ string) {
-			c.Server.Wipe(t)
-			servertest.Await(t, func() error {
-				c.Namespace(t, "default")
-				_, err := servertest.Client(t, c.Addr, "any").Put(t.Context(), "key", "", nil)
-				return err
-			})
-		})
-	})
+	servertest.Run(t, suite(start(t)))
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, suite(start(b))) }

@@ -23,7 +23,6 @@ import (
 func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	host := servertest.NewHost(t, c.Addr)
 	trusted := filepath.Join(servertest.Dir(t, ""), "ca.crt")
 	trust := func(t *testing.T) {
 		servertest.Do(t, os.WriteFile(trusted+".new", servertest.Must(os.ReadFile(c.CA))(t), 0o600), os.Rename(trusted+".new", trusted))
@@ -36,9 +35,7 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 		s, err := k8slease.New(cfg, in(space))
 		return s, nil, err
 	}
-	servertest.Troubles(t, s, host.Addr(), append(servertest.Moves(host),
-		servertest.HalfOpen(host),
-		servertest.NameIsUnknown(host),
+	servertest.Troubles(t, s, servertest.NewHost(t, c.Addr),
 		servertest.Trouble{Name: "CertificateIsRenewed", Says: []string{"certificate"},
 			Begin: func(t *testing.T, _ string) func(*testing.T) {
 				c.Kill()
@@ -50,7 +47,7 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 			c.Wipe(t)
 			return func(t *testing.T) { c.Namespace(t, "default") }
 		}},
-	)...)
+	)
 }
 
 // In a namespace that is being deleted, to create is forbidden, and no right is missing.

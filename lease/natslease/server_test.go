@@ -141,11 +141,11 @@ func at(addr string) servertest.Server {
 	}}
 }
 
-// aServer starts a server that is alone.
-func aServer(t testing.TB) *servertest.Server {
-	m := start(t, 1).Cluster[0]
+// server starts a server that is alone.
+func server(t testing.TB, config ...string) *servertest.Server {
+	m := start(t, 1, config...).Cluster[0]
 	s := at(m.Addr)
-	s.Process = m.Process
+	s.Process, s.Dir = m.Process, m.Dir
 	return &s
 }
 
@@ -159,14 +159,7 @@ func remove(t testing.TB, addr, space string) {
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, aServer(t))
+	servertest.Run(t, server(t))
 }
 
-func TestServerThatLosesItsDisk(t *testing.T) {
-	t.Parallel()
-	m := start(t, 1).Cluster[0]
-	s := at(m.Addr)
-	servertest.Wiped(t, &s, func(testing.TB, string) { m.LoseDisk(m.Dir) })
-}
-
-func BenchmarkServer(b *testing.B) { servertest.Bench(b, aServer(b)) }
+func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

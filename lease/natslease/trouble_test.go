@@ -3,49 +3,20 @@
 package natslease_test
 
 import (
-	"fmt"
 	"testing"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
-	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/natslease"
 )
 
 func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	t.Parallel()
-	files := servertest.NewAuthority(t, "")
-	m := start(t, 1, "jetstream: {store_dir: STORE, max_file: 8M}",
-		fmt.Sprintf("tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true}",
-			files.File("server.pem"), files.File("server.key"), files.File("server-ca.pem"))).Cluster[0]
-	host := servertest.NewHost(t, m.Addr)
-	s := at(m.Addr)
+	s := server(t, "jetstream: {store_dir: STORE, max_file: 8M}")
 	s.Window = 3 * window
-	certificates := []nats.Option{nats.RootCAs(files.File("client-ca.pem")),
-		nats.ClientCert(files.File("client.pem"), files.File("client.key"))}
-	s.Open = func(addr, space string) (lease.Store, func() error, error) {
-		conn, err := natslease.Connect(addr, certificates...)
-		if err != nil {
-			return nil, nil, err
-		}
-		s, err := natslease.New(conn, &natslease.Options{Bucket: space})
-		return s, func() error { conn.Close(); return nil }, err
-	}
-	admin := func(t *testing.T) jetstream.JetStream {
-		return servertest.Must(jetstream.New(connect(t, m.Addr, certificates...)))(t)
-	}
-	servertest.Troubles(t, &s, host.Addr(), append(servertest.Moves(host),
-		servertest.HalfOpen(host),
-		servertest.NameIsUnknown(host),
-		spaceIsFull(admin),
-		settingIsChanged(admin),
-		servertest.CertificatesAreRenewed(files, m.Process),
-		servertest.LosesDisk(m.Process, m.Dir),
-		servertest.IsRestored(&s, m.Process, m.Dir),
-	)...)
+	admin := func(t *testing.T) jetstream.JetStream { return jetStream(t, s.Addr) }
+	servertest.Troubles(t, s, servertest.NewHost(t, s.Addr), spaceIsFull(admin), settingIsChanged(admin))
 }
 
 // spaceIsFull is the trouble of a server whose streams have all the space that it may use.

@@ -17,31 +17,21 @@ import (
 func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t) // its data is lost with it
-	admin, host := server.Client(t), servertest.NewHost(t, server.Addr)
+	admin := server.Client(t)
 	s := suite(server, 0)
 	s.Open = func(addr, space string) (lease.Store, func() error, error) {
 		client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialTimeout: time.Second})
 		store, err := New(client, &Options{Prefix: space + ":"})
 		return store, client.Close, err
 	}
-	servertest.Troubles(t, s, host.Addr(), append(servertest.Moves(host),
-		servertest.HalfOpen(host),
-		servertest.NameIsUnknown(host),
-		noMemory(admin),
-		busy(admin),
-		servertest.Trouble{Name: "ComesBackEmpty", Begin: func(*testing.T, string) func(*testing.T) {
-			server.Kill()
-			server.Restart()
-			return nil
-		}},
-	)...)
+	servertest.Troubles(t, s, servertest.NewHost(t, server.Addr), noMemory(admin), busy(admin), servertest.LosesDisk(s))
 }
 
 func TestTooFewReplicasIsATroubleThatPasses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	replica := redistest.StartReplica(t, server, server.Addr)
-	servertest.Troubles(t, suite(server, 1), server.Addr, servertest.Trouble{Name: "TooFewReplicas", Says: []string{ErrReplicas.Error()},
+	servertest.Troubles(t, suite(server, 1), nil, servertest.Trouble{Name: "TooFewReplicas", Says: []string{ErrReplicas.Error()},
 		Begin: func(*testing.T, string) func(*testing.T) {
 			replica.Kill()
 			return func(*testing.T) { replica.Restart() }

@@ -152,7 +152,7 @@ func removeAll(t testing.TB, conn *zk.Conn, at string) {
 func server(t testing.TB) *servertest.Server {
 	m := start(t, 1)[0]
 	s := at(m.Addr)
-	s.Process = m.Process
+	s.Process, s.Dir = m.Process, m.Dir+"/version-2"
 	return &s
 }
 

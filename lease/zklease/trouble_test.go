@@ -18,18 +18,11 @@ import (
 
 func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	t.Parallel()
-	m := start(t, 1)[0]
-	host := servertest.NewHost(t, m.Addr)
-	s := at(m.Addr)
+	s := server(t)
 	s.Window, s.Open = 2*time.Second, opener(2*time.Second)
-	data := m.Dir + "/version-2"
-	servertest.Troubles(t, &s, host.Addr(), append(servertest.Moves(host),
-		servertest.HalfOpen(host),
-		servertest.NameIsUnknown(host),
-		servertest.LosesDisk(m.Process, data),
-		servertest.IsRestored(&s, m.Process, data),
-	)...)
-	t.Run("LostVersionsDoNotComeAgain", func(t *testing.T) { servertest.LostVersionsDoNotComeAgain(t, &s, m.Process, data) })
+	host := servertest.NewHost(t, s.Addr)
+	servertest.Troubles(t, s, host)
+	t.Run("LostVersionsDoNotComeAgain", func(t *testing.T) { servertest.LostVersionsDoNotComeAgain(t, s) })
 	t.Run("OneUnknownHostOfSeveral", func(t *testing.T) {
 		for range 8 { // each has the hosts in another order
 			servertest.Put(t, servertest.Client(t, "unknown.servertest.test:2181,"+host.Addr(), servertest.NewSpace()), "key", "", "value")
@@ -41,10 +34,10 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 // was no connection before.
 func TestServerThatLostItsDataIsNamed(t *testing.T) {
 	t.Parallel()
-	m := start(t, 1)[0]
-	s := open(t, connectFor(t, m.Addr, 10*time.Second), newRoot())
+	server := server(t)
+	s := open(t, connectFor(t, server.Addr, 10*time.Second), newRoot())
 	e := servertest.Put(t, s, "key", "", "value")
-	m.LoseDisk(m.Dir + "/version-2")
+	server.LoseDisk(server.Dir)
 	for named := false; !named; {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		_, err := s.Put(ctx, "key", e.Version, nil)

@@ -48,14 +48,13 @@ server.keepAliveTimeout = 0
 server.listen(port, '127.0.0.1')
 `
 
-// Dynalite starts a server with the protocol of DynamoDB, whose data is in dir.
-func Dynalite(t testing.TB) (addr, dir string, p *Process) {
+// Dynalite starts a server with the protocol of DynamoDB.
+func Dynalite(t testing.TB) (addr string, p *Process) {
 	t.Helper()
 	path, node := installed.Need(t, installed.Dynalite), Program(t, "nodejs", "node")
-	dir = filepath.Join(Dir(t, ""), "data")
-	port := strconv.Itoa(Port(t))
+	port, data := strconv.Itoa(Port(t)), filepath.Join(Dir(t, ""), "data")
 	addr = net.JoinHostPort("127.0.0.1", port)
-	return addr, dir, Start(t, Command{Path: node, Dir: path, Args: []string{"-e", serve, port, dir}}, func() error { return speaks(addr) })
+	return addr, Start(t, Command{Path: node, Dir: path, Args: []string{"-e", serve, port, data}}, func() error { return speaks(addr) })
 }
 
 // CreateTable makes a table in dynalite for package dynamolease.

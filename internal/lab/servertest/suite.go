@@ -27,6 +27,7 @@ import (
 type Server struct {
 	*Process        // that serves
 	Addr     string // what Open takes
+	Dir      string // the directory that has its data, if a test removes or restores it
 
 	// Open opens one more client with separate connections. Nil: Main's.
 	Open Opener
@@ -133,7 +134,7 @@ func Calm(t *testing.T, s *Server) {
 		"DelayedRequestDoesNotMoveTheBound":  delayedRequest,
 	}
 	for name, wipe := range s.Wipes {
-		tests["WipedStoreHeals/"+name] = func(t *testing.T, s *Server) { Wiped(t, s, wipe) }
+		tests["WipedStoreHeals/"+name] = func(t *testing.T, s *Server) { wiped(t, s, wipe) }
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -512,11 +513,11 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 	proxy.Heal()
 }
 
-// Wiped calls wipe, which removes all entries of a space, while worker IDs are held. When the
+// wiped calls wipe, which removes all entries of a space, while worker IDs are held. When the
 // holders save the next time, as they do at once if their clocks step back, they put their records
 // back and go on. A newcomer waits until no window can be open any more, and then gets another
 // worker ID. No ID is issued twice.
-func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
+func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
 	const holders = 3
 	space, ids := NewSpace(), seen{}

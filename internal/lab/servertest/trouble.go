@@ -42,16 +42,26 @@ type Trouble struct {
 	Never []string
 }
 
-// Troubles lets a process hold a worker ID of a server that it reaches at addr, while one trouble
-// after the other comes and goes. During a trouble that has to be ended, the process and newcomers
-// name the cause, and a newcomer that starts meanwhile waits. When the trouble is over, the process
-// renews and issues IDs, and newcomers start. No ID is issued twice.
+// Troubles lets a process hold a worker ID of a server, while one trouble after the other comes and
+// goes. During a trouble that has to be ended, the process and newcomers name the cause, and a
+// newcomer that starts meanwhile waits. When the trouble is over, the process renews and issues IDs,
+// and newcomers start. No ID is issued twice.
+//
+// If h is not nil, the processes reach the server through it, and the first troubles are those of
+// the way there. If s has a Dir, the last ones are that the server loses its data, and that a backup
+// is restored.
 //
 // In the full run each trouble is also followed by two others, drawn at random, before anybody can
 // have recovered; with the flag -pairs, by each. The log has the times.
-func Troubles(t *testing.T, s *Server, addr string, all ...Trouble) {
+func Troubles(t *testing.T, s *Server, h *Host, all ...Trouble) {
 	t.Helper()
-	f := &troubled{s: s, addr: addr, space: NewSpace(), ids: seen{}}
+	f := &troubled{s: s, addr: s.Addr, space: NewSpace(), ids: seen{}}
+	if h != nil {
+		f.addr, all = h.Addr(), append(network(h), all...)
+	}
+	if s.Dir != "" {
+		all = append(all, LosesDisk(s), isRestored(s))
+	}
 	f.live = f.start(t, t.Context(), "live", true)
 	f.keepIssuing(t)
 	for _, x := range all {
@@ -286,49 +296,40 @@ func (f *troubled) noLongerWaits(t *testing.T) {
 	link.PretendToHaveWaited(ctx, f.live.store)
 }
 
-// Moves are the troubles of a server that gets another address.
-func Moves(h *Host) []Trouble {
-	begin := func(move func()) func(*testing.T, string) func(*testing.T) {
-		return func(*testing.T, string) func(*testing.T) { move(); return nil }
+// network returns the troubles of the way to a server: it gets another address, its name does not
+// resolve for a while, or nothing arrives any more on the connections that are open, while new ones
+// work.
+func network(h *Host) []Trouble {
+	brief := func(do func()) func(*testing.T, string) func(*testing.T) {
+		return func(*testing.T, string) func(*testing.T) { do(); return nil }
 	}
 	return []Trouble{
-		{Name: "MovesToAnotherAddress", Begin: begin(h.Move)},
-		{Name: "MovesAndTheFormerAddressDoesNotAnswer", Begin: begin(h.Vanish)},
+		{Name: "MovesToAnotherAddress", Begin: brief(h.Move)},
+		{Name: "MovesAndTheFormerAddressDoesNotAnswer", Begin: brief(h.Vanish)},
+		{Name: "ConnectionsAreHalfOpen", Begin: brief(func() { h.Swallow() })},
+		{Name: "NameIsUnknown", Says: []string{"no such host"}, Begin: func(*testing.T, string) func(*testing.T) {
+			h.Lose()
+			return func(*testing.T) { h.Found() }
+		}},
 	}
 }
 
-// NameIsUnknown is the trouble of a name that does not resolve for a while.
-func NameIsUnknown(h *Host) Trouble {
-	return Trouble{Name: "NameIsUnknown", Says: []string{"no such host"}, Begin: func(*testing.T, string) func(*testing.T) {
-		h.Lose()
-		return func(*testing.T) { h.Found() }
-	}}
-}
-
-// HalfOpen is the trouble that nothing arrives any more on the connections that are open, while new
-// ones work.
-func HalfOpen(h *Host) Trouble {
-	return Trouble{Name: "ConnectionsAreHalfOpen", Begin: func(*testing.T, string) func(*testing.T) {
-		h.Swallow()
-		return nil
-	}}
-}
-
-// LosesDisk is the trouble of a server that comes back empty.
-func LosesDisk(p *Process, dir string) Trouble {
+// LosesDisk is the trouble of a server that comes back without the data of its Dir. Without a Dir, it
+// keeps its data in memory.
+func LosesDisk(s *Server) Trouble {
 	return Trouble{Name: "ComesBackEmpty", Begin: func(*testing.T, string) func(*testing.T) {
-		p.LoseDisk(dir)
+		s.LoseDisk(s.Dir)
 		return nil
 	}}
 }
 
-// IsRestored is the trouble of a server that comes back with the data of a moment ago: a backup is
+// isRestored is the trouble of a server that comes back with the data of a moment ago: a backup is
 // restored. Package lease asks that nobody holds a window by then.
-func IsRestored(s *Server, p *Process, dir string) Trouble {
+func isRestored(s *Server) Trouble {
 	return Trouble{Name: "ComesBackOlder", Begin: func(t *testing.T, space string) func(*testing.T) {
-		backUp(t, p, dir)
+		backUp(t, s)
 		writes(t, s, space)
-		restore(t, p, dir, s.window())
+		restore(t, s, s.window())
 		return nil
 	}}
 }
@@ -336,15 +337,15 @@ func IsRestored(s *Server, p *Process, dir string) Trouble {
 // LostVersionsDoNotComeAgain checks that a server whose data is restored gives entries none of the
 // versions that were lost. A late request of a process that still knows one would change what
 // another process has stored since.
-func LostVersionsDoNotComeAgain(t *testing.T, s *Server, p *Process, dir string) {
+func LostVersionsDoNotComeAgain(t *testing.T, s *Server) {
 	store := s.client(t, s.Addr, NewSpace())
 	e := Put(t, store, "key", "", "first")
 	lost := map[string]bool{}
-	backUp(t, p, dir)
+	backUp(t, s)
 	for at := e; len(lost) < 5; lost[at.Version] = true {
 		at = Put(t, store, at.Key, at.Version, "lost")
 	}
-	restore(t, p, dir, 0)
+	restore(t, s, 0)
 	recovers(t, store, e)
 	for range 2 * len(lost) {
 		e = Put(t, store, e.Key, e.Version, "another")
@@ -357,20 +358,20 @@ func LostVersionsDoNotComeAgain(t *testing.T, s *Server, p *Process, dir string)
 }
 
 // backUp keeps a server's data.
-func backUp(t *testing.T, p *Process, dir string) {
+func backUp(t *testing.T, s *Server) {
 	t.Helper()
-	p.Kill()
-	Do(t, os.RemoveAll(dir+".backup"), os.CopyFS(dir+".backup", os.DirFS(dir)))
-	p.Restart()
+	s.Kill()
+	Do(t, os.RemoveAll(s.Dir+".backup"), os.CopyFS(s.Dir+".backup", os.DirFS(s.Dir)))
+	s.Restart()
 }
 
 // restore lets a server come back, after a time, with the data that backUp kept.
-func restore(t *testing.T, p *Process, dir string, after time.Duration) {
+func restore(t *testing.T, s *Server, after time.Duration) {
 	t.Helper()
-	p.Kill()
-	Do(t, os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(dir+".backup")))
+	s.Kill()
+	Do(t, os.RemoveAll(s.Dir), os.CopyFS(s.Dir, os.DirFS(s.Dir+".backup")))
 	time.Sleep(after)
-	p.Restart()
+	s.Restart()
 }
 
 // writes waits until holders have written.

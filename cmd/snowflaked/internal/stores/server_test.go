@@ -163,7 +163,7 @@ func TestS3IsStore(t *testing.T) {
 func TestDynamoDBIsStore(t *testing.T) {
 	depth.NeedFull(t, "a real server")
 	setAWS(t)
-	addr, _, _ := servertest.Dynalite(t)
+	addr, _ := servertest.Dynalite(t)
 	servertest.CreateTable(t, addr, "workers")
 	isStore(t, "dynamodb://workers/orders?endpoint=http://"+addr)
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://"+addr)

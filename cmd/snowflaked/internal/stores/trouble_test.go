@@ -26,7 +26,7 @@ func suffer(t *testing.T, p *servertest.Process, url string, x servertest.Troubl
 	s := &servertest.Server{Process: p, Window: 2 * time.Second, Open: func(_, space string) (lease.Store, func() error, error) {
 		return Open(context.Background(), fmt.Sprintf(url, space))
 	}}
-	servertest.Troubles(t, s, "", x)
+	servertest.Troubles(t, s, nil, x)
 }
 
 // listens returns a function that returns nil if somebody listens at the port.

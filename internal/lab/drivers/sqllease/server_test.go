@@ -471,8 +471,7 @@ func troubles(t *testing.T, s *server) {
 			return func(*testing.T) { owner("SET GLOBAL read_only = 0") }
 		}}
 	}
-	servertest.Troubles(t, s.fleet(), host.Addr(),
-		append(servertest.Moves(host), servertest.HalfOpen(host), servertest.NameIsUnknown(host), refuses)...)
+	servertest.Troubles(t, s.fleet(), host, refuses)
 }
 
 // halfOpen: the pool closes all connections that are idle.
