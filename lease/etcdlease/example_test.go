@@ -2,12 +2,11 @@ package etcdlease_test
 
 import (
 	"context"
-	"fmt"
+	"log"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
@@ -18,27 +17,18 @@ func ExampleConfig() {
 	config.Username, config.Password = "orders", "secret"
 	client, err := clientv3.New(config)
 	if err != nil {
-		fmt.Println(err) // rpctypes.ErrAuthFailed, say
-		return
+		log.Fatal(err) // rpctypes.ErrAuthFailed, say
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel() // ctx bounds Acquire only: the first start of a fleet takes three minutes
 	store, err := etcdlease.New(client, nil)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer l.Release(context.Background())
-	gen, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(gen.NextID())
 }

@@ -2,12 +2,11 @@ package natslease_test
 
 import (
 	"context"
-	"fmt"
+	"log"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/natslease"
 )
@@ -16,27 +15,18 @@ import (
 func ExampleConnect() {
 	conn, err := natslease.Connect("tls://10.0.0.1,tls://10.0.0.2,tls://10.0.0.3", nats.UserCredentials("orders.creds"))
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel() // ctx bounds Acquire only: the first start of a fleet takes three minutes
 	store, err := natslease.New(conn, nil)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer l.Release(context.Background())
-	gen, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(gen.NextID())
 }

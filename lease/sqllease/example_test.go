@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -16,8 +17,7 @@ func ExampleNew() {
 	// The driver is github.com/jackc/pgx/v5/stdlib.
 	db, err := sql.Open("pgx", "postgres://app:secret@db.internal/app")
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -25,22 +25,13 @@ func ExampleNew() {
 
 	store, err := sqllease.New(db, sqllease.PostgreSQL, nil)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer l.Release(context.Background())
-	gen, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	id, err := gen.NextID()
-	fmt.Println(id, err)
 }
 
 // The table for a team that migrates its schema itself.

@@ -2,10 +2,9 @@ package zklease_test
 
 import (
 	"context"
-	"fmt"
+	"log"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
@@ -15,8 +14,7 @@ func ExampleNew() {
 	servers := []string{"zk1:2181", "zk2:2181", "zk3:2181"}
 	conn, err := zklease.Connect(servers, 4*time.Second)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -24,19 +22,11 @@ func ExampleNew() {
 
 	store, err := zklease.New(conn, nil)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer l.Release(context.Background())
-	gen, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(gen.NextID())
 }
