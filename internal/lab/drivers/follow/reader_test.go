@@ -491,70 +491,75 @@ func (s *silent) Get(ctx context.Context, _ string) (lease.Entry, error) {
 
 // Mark says who keeps the watermark back, and so does the log if rows wait.
 func TestMarkSaysWhoKeepsItBack(t *testing.T) {
-	t.Parallel()
-	db := dialects["SQLite"](t)
-	f, store := prepare(t, db), lease.File(t.TempDir())
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{
-		Owner:    "slow",
-		NewStore: true,
-		Window:   200 * time.Millisecond,
-		Logger:   quiet,
+	inBubble(t, func(t *testing.T, db *sql.DB, f *follow.Fence, store lease.Store) {
+		l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "slow", NewStore: true, Logger: quiet})
+		require.NoError(t, err)
+		defer l.Release(context.Background())
+		g, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		done := l.Hold()
+		defer done()
+		id, err := g.NextID()
+		require.NoError(t, err)
+		_, err = db.Exec(insert(id))
+		require.NoError(t, err)
+		var log servertest.Buffer
+		o := fast()
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		r := follow.NewReader(store, db, f, 0, o)
+		require.Zero(t, r.Stats())
+		_ = untilLogged(t, r.Next, &log, "open Hold")
+		s := r.Stats()
+		require.Equal(t, r.Mark(), s.Mark)
+		require.ErrorContains(t, s.Waits, "the watermark to pass the next row")
+		require.False(t, s.Since.IsZero())
+		require.InDelta(t, time.Since(g.Decode(id).Time), s.Lag, float64(time.Second))
+		require.EqualValues(t, []uint64{0, 0, 0}, []uint64{s.Spans, s.Rows, s.Failures})
+		require.Positive(t, s.Stalls)
+		require.Equal(t, "slow", r.Mark().HeldBy.Owner)
+		require.Contains(t, r.Mark().Why, "open Hold")
+		require.Less(t, r.Mark().ID, id)
+		require.Contains(t, log.String(), fmt.Sprintf("row=%v", id))
+		require.Contains(t, log.String(), fmt.Sprintf("holder=%q", r.Mark().HeldBy))
+		require.NotContains(t, log.String(), "reading again")
+		done()
+		until(t, r, id)
+		require.Equal(t, 1, strings.Count(log.String(), "reading again"))
+		require.Equal(t, 1, strings.Count(log.String(), "open Hold"))
+		s = r.Stats()
+		require.NoError(t, s.Waits)
+		require.Zero(t, s.Since)
+		require.EqualValues(t, []uint64{1, 1}, []uint64{s.Spans, s.Rows})
+		require.Positive(t, s.Lag, "the row may not have been processed yet")
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = r.Next(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Zero(t, r.Stats().Lag)
 	})
-	require.NoError(t, err)
-	defer l.Release(context.Background())
-	g, err := snowflake.NewLeased(l, nil)
-	require.NoError(t, err)
-	done := l.Hold()
-	defer done()
-	id, err := g.NextID()
-	require.NoError(t, err)
-	db.exec(t, insert(id))
-	var log servertest.Buffer
-	o := fast()
-	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	r := follow.NewReader(store, db.DB, f, 0, o)
-	require.Zero(t, r.Stats())
-	_ = untilLogged(t, r.Next, &log, "open Hold")
-	s := r.Stats()
-	require.Equal(t, r.Mark(), s.Mark)
-	require.ErrorContains(t, s.Waits, "the watermark to pass the next row")
-	require.False(t, s.Since.IsZero())
-	require.InDelta(t, time.Since(g.Decode(id).Time), s.Lag, float64(time.Second))
-	require.EqualValues(t, []uint64{0, 0, 0}, []uint64{s.Spans, s.Rows, s.Failures})
-	require.Positive(t, s.Stalls)
-	require.Equal(t, "slow", r.Mark().HeldBy.Owner)
-	require.Contains(t, r.Mark().Why, "open Hold")
-	require.Less(t, r.Mark().ID, id)
-	require.Contains(t, log.String(), fmt.Sprintf("row=%v", id))
-	require.Contains(t, log.String(), fmt.Sprintf("holder=%q", r.Mark().HeldBy))
-	require.NotContains(t, log.String(), "reading again")
-	done()
-	until(t, r, id)
-	require.Equal(t, 1, strings.Count(log.String(), "reading again"))
-	require.Equal(t, 1, strings.Count(log.String(), "open Hold"))
-	s = r.Stats()
-	require.NoError(t, s.Waits)
-	require.Zero(t, s.Since)
-	require.EqualValues(t, []uint64{1, 1}, []uint64{s.Spans, s.Rows})
-	require.Positive(t, s.Lag, "the row may not have been processed yet")
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = r.Next(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Zero(t, r.Stats().Lag)
 }
 
-// If a row waits for a minute, as one whose ID is far ahead does, the reader says so.
-func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
+// inBubble runs a test in fake time, with a database of SQLite that has the table outbox, and with a
+// new store in the same file.
+func inBubble(t *testing.T, test func(t *testing.T, db *sql.DB, f *follow.Fence, store lease.Store), rows ...snowflake.ID) {
 	file := dialects["SQLite"](t)
 	f := prepare(t, file)
-	file.exec(t, insert(9e18))
+	for _, id := range rows {
+		file.exec(t, insert(id))
+	}
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(30 * 365 * 24 * time.Hour) // the epoch is after 2000
 		db := pointed(t, "sqlite", file.dsn, func(string) {})
 		defer db.Close()
 		store, err := sqllease.New(db, sqllease.SQLite, nil)
 		require.NoError(t, err)
+		test(t, db, f, store)
+	})
+}
+
+// If a row waits for a minute, as one whose ID is far ahead does, the reader says so.
+func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
+	inBubble(t, func(t *testing.T, db *sql.DB, f *follow.Fence, store lease.Store) {
 		l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Logger: quiet})
 		require.NoError(t, err)
 		defer l.Release(t.Context())
@@ -580,21 +585,13 @@ func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "waiting for the watermark")
 		require.Equal(t, 1, strings.Count(log.String(), "open Hold"), log.String())
-	})
+	}, 9e18)
 }
 
 // During the three minutes in which a new store opens, the reader says once that it waits, although
 // the error says each time how much longer. It tries less and less often.
 func TestReaderSaysOnceThatTheStoreIsNew(t *testing.T) {
-	file := dialects["SQLite"](t)
-	f := prepare(t, file)
-	file.exec(t, insert(1))
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(30 * 365 * 24 * time.Hour) // the epoch is after 2000
-		db := pointed(t, "sqlite", file.dsn, func(string) {})
-		defer db.Close()
-		store, err := sqllease.New(db, sqllease.SQLite, nil)
-		require.NoError(t, err)
+	inBubble(t, func(t *testing.T, db *sql.DB, f *follow.Fence, store lease.Store) {
 		acquired := make(chan *lease.Lease)
 		go func() {
 			l, err := lease.Acquire(t.Context(), store, &lease.Options{Logger: quiet})
@@ -613,7 +610,7 @@ func TestReaderSaysOnceThatTheStoreIsNew(t *testing.T) {
 		require.Equal(t, 1, strings.Count(log.String(), "cannot read"), log.String())
 		require.EqualValues(t, 1, r.Stats().Failures)
 		require.Equal(t, 1, strings.Count(log.String(), "reading again"), log.String())
-	})
+	}, 1)
 }
 
 // While there are no rows, a reader does not read the store, and asks the database less and less
