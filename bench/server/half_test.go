@@ -46,7 +46,7 @@ func BenchmarkHalf(b *testing.B) {
 func halfLoad(b *testing.B, rate float64, callers int, do func() error) {
 	sleeps := make([]func(time.Duration), callers)
 	for i := range sleeps {
-		sleeps[i] = newSleep(b)
+		sleeps[i] = newSleep()
 	}
 	var took []time.Duration
 	for b.Loop() {

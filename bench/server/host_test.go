@@ -7,9 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/server/client"
 )
 
@@ -64,62 +63,39 @@ func BenchmarkHost(b *testing.B) {
 
 // runHost runs the processes once.
 func runHost(b *testing.B, rate int) []hostRun {
-	path, err := os.Executable()
-	require.NoError(b, err)
-	url := snowflaked(b).url()
-	commands, begin, answers := make([]*exec.Cmd, hostProcesses), make([]io.Closer, hostProcesses), make([]*bufio.Reader, hostProcesses)
-	for i := range commands {
-		c := exec.Command(path, "-test.run", "^TestProcessOfHost$")
-		c.Env = append(os.Environ(), hostURL+"="+url, hostRate+"="+strconv.Itoa(rate), hostWhile+"="+loadTime.String())
-		c.Stderr = os.Stderr
-		begin[i], err = c.StdinPipe()
-		require.NoError(b, err)
-		out, err := c.StdoutPipe()
-		require.NoError(b, err)
-		answers[i] = bufio.NewReader(out)
-		require.NoError(b, c.Start())
-		defer c.Process.Kill()
-		commands[i] = c
+	children := make([]*servertest.Child, hostProcesses)
+	for i := range children {
+		children[i] = servertest.StartChild(b, hostURL+"="+snowflaked(b).url(), hostRate+"="+strconv.Itoa(rate), hostWhile+"="+loadTime.String())
+		defer children[i].Kill()
 	}
-	for _, a := range answers { // each process is ready
-		line, err := a.ReadString('\n')
-		require.NoError(b, err, line)
+	for _, c := range children {
+		require.Equal(b, "ready\n", <-c.Lines)
 	}
-	for _, c := range begin {
-		require.NoError(b, c.Close())
+	for _, c := range children {
+		require.NoError(b, c.Tell("begin"))
 	}
 	runs := make([]hostRun, hostProcesses)
-	require.NoError(b, together(hostProcesses, func(i int) error {
-		line, err := answers[i].ReadBytes('\n')
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(line, &runs[i]); err != nil {
-			return fmt.Errorf("%w: %s", err, line)
-		}
-		_, _ = io.Copy(io.Discard, answers[i])
-		return commands[i].Wait()
-	}))
+	for i, c := range children {
+		require.NoError(b, json.Unmarshal([]byte(<-c.Lines), &runs[i]))
+	}
 	return runs
 }
 
-// TestProcessOfHost is a process of BenchmarkHost.
-func TestProcessOfHost(t *testing.T) {
-	if os.Getenv(hostURL) == "" {
-		t.Skip("BenchmarkHost runs it")
-	}
+// processOfHost is the main function of a process of BenchmarkHost.
+func processOfHost() {
 	rate, err := strconv.Atoi(os.Getenv(hostRate))
-	require.NoError(t, err)
+	check(err)
 	while, err := time.ParseDuration(os.Getenv(hostWhile))
-	require.NoError(t, err)
+	check(err)
 	c, err := client.New(os.Getenv(hostURL), nil)
-	require.NoError(t, err)
+	check(err)
 	defer c.Close()
 	do := func() error { _, err := c.NextIDContext(context.Background()); return err }
-	require.NoError(t, do()) // connects
-	sleep := newSleep(t)
-	fmt.Println("ready")
-	_, _ = io.Copy(io.Discard, os.Stdin) // ends when all processes are ready
+	check(do()) // connects
+	sleep := newSleep()
+	fmt.Fprintln(os.Stderr, "ready")
+	_, err = bufio.NewReader(os.Stdin).ReadString('\n')
+	check(err)
 	var r hostRun
 	if rate == 0 {
 		r.IDs, err = during(1, while, do)
@@ -127,6 +103,12 @@ func TestProcessOfHost(t *testing.T) {
 		r.Took, err = load(float64(rate), while, []func(time.Duration){sleep}, do)
 		r.IDs = int64(len(r.Took))
 	}
-	require.NoError(t, err)
-	require.NoError(t, json.NewEncoder(os.Stdout).Encode(r))
+	check(err)
+	check(json.NewEncoder(os.Stderr).Encode(r))
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

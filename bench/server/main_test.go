@@ -17,6 +17,10 @@ import (
 const constantEnv = "SNOWFLAKE_BENCH_CONSTANT"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(hostURL) != "" {
+		processOfHost()
+		return
+	}
 	if addr := os.Getenv(constantEnv); addr != "" {
 		log.Fatal(serveConstant(addr))
 	}

@@ -2,9 +2,6 @@
 
 package serverbench
 
-import (
-	"testing"
-	"time"
-)
+import "time"
 
-func newSleep(testing.TB) func(time.Duration) { return time.Sleep }
+func newSleep() func(time.Duration) { return time.Sleep }
