@@ -26,28 +26,37 @@ var (
 // clients is how many clients insert at once.
 const clients = 4
 
-// TestKeys checks for every key that the rows arrive, and that a range query by the
-// key finds exactly the rows of its interval.
-func TestKeys(t *testing.T) {
+// TestMeasurements runs each measurement with a few rows.
+func TestMeasurements(t *testing.T) {
 	depth.TempDirInMemory() // the benchmark's data is on the disk
 	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, 32)
-			for _, k := range tables {
-				if s.column(k.key) == "" {
-					continue
-				}
-				r := s.measure(t, k, 2000, 8, 20)
-				for part, bytes := range r.sizes {
-					assert.NotEqualValues(t, 0, bytes, "%s: no bytes in %s", k.name, part)
-				}
-				if r.log <= 0 || r.insert <= 0 || (k.between != nil) != (r.byKey > 0) || k.index != (r.byColumn > 0) ||
-					k.index != (r.sizes[byTime] > 0) {
-					t.Errorf("%s, index %t: %+v", k.name, k.index, r)
-				}
+			t.Run("Keys", func(t *testing.T) { testKeys(t, s) })
+			if name == "PostgreSQL" {
+				t.Run("Default", func(t *testing.T) { testDefault(t, s) })
 			}
+			t.Run("Fence", func(t *testing.T) { testFence(t, name, s) })
 		})
+	}
+}
+
+// testKeys checks for every key that the rows arrive, and that a range query by the key finds
+// exactly the rows of its interval.
+func testKeys(t *testing.T, s *server) {
+	for _, k := range tables {
+		if s.column(k.key) == "" {
+			continue
+		}
+		r := s.measure(t, k, 2000, 8, 20)
+		for part, bytes := range r.sizes {
+			assert.NotEqualValues(t, 0, bytes, "%s: no bytes in %s", k.name, part)
+		}
+		if r.log <= 0 || r.insert <= 0 || (k.between != nil) != (r.byKey > 0) || k.index != (r.byColumn > 0) ||
+			k.index != (r.sizes[byTime] > 0) {
+			t.Errorf("%s, index %t: %+v", k.name, k.index, r)
+		}
 	}
 }
 

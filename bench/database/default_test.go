@@ -55,10 +55,8 @@ func BenchmarkDefault(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// TestDefault checks that each column inserts all rows.
-func TestDefault(t *testing.T) {
-	t.Parallel()
-	s := startPostgres(t, 32)
+// testDefault checks that each column inserts all rows.
+func testDefault(t *testing.T, s *server) {
 	s.generator(t)
 	for _, d := range defaults {
 		s.inserts(t, d.column, 2*clients**batchFlag, 2*clients)
