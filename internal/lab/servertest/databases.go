@@ -5,6 +5,7 @@ package servertest
 import (
 	"bufio"
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/lab/install/installed"
 )
 
 // Postgres starts a PostgreSQL server with the superuser "owner", who needs the password if it is
@@ -27,14 +30,17 @@ func Postgres(t testing.TB, password string, ready func(addr string) error, args
 	postgres := Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
 	dir, port := Dir(t, user), Port(t)
 	data := filepath.Join(dir, "data")
-	initArgs := []string{"-D", data, "-U", "owner", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8"}
-	if password != "" {
+	make := Command{Path: initdb, User: user, Dir: dir, Args: []string{"-D", data, "-U", "owner", "-A", "trust", "--no-sync",
+		"--no-locale", "-E", "UTF8"}}
+	if password == "" {
+		once(t, make, data)
+	} else {
 		secret := filepath.Join(dir, "secret")
 		Do(t, os.WriteFile(secret, []byte(password), 0o644))
 		// With scram-sha-256, each connection would cost 3 ms of CPU time more.
-		initArgs = append(initArgs, "-A", "md5", "--pwfile", secret)
+		make.Args = append(make.Args, "-A", "md5", "--pwfile", secret)
+		finish(t, make)
 	}
-	finish(t, Command{Path: initdb, User: user, Dir: dir, Args: initArgs})
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	return addr, Start(t, Command{
 		Path: postgres, User: user, Dir: dir,
@@ -72,10 +78,10 @@ func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr 
 	install := Program(t, debian, "mariadb-install-db")
 	mariadbd := Program(t, debian, "mariadbd", "/usr/sbin/mariadbd")
 	dir, port := Dir(t, user), Port(t)
-	common := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--tmpdir=" + dir, "--skip-name-resolve",
-		"--innodb-log-file-size=8M"}
-	finish(t, Command{Path: install, User: user, Dir: dir, Args: append(common[:len(common):len(common)],
-		"--auth-root-authentication-method=normal")})
+	data := filepath.Join(dir, "data")
+	common := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=8M"}
+	once(t, Command{Path: install, User: user, Dir: dir, Args: append(common[:len(common):len(common)],
+		"--auth-root-authentication-method=normal")}, data)
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	in := func(name string) string { return filepath.Join(dir, name) }
 	return addr, Start(t, Command{
@@ -105,6 +111,30 @@ func Redis(t testing.TB, args ...string) (addr string, p *Process) {
 		}
 		return cmp.Or(err, errors.New(answer))
 	})
+}
+
+// once runs a command that makes a directory of data in its Dir, which takes up to a second of CPU
+// time. The user's cache directory keeps a copy, which serves all later calls with this program and
+// these arguments.
+func once(t testing.TB, c Command, data string) {
+	t.Helper()
+	program := Must(os.Stat(c.Path))(t)
+	key := sha256.Sum256(fmt.Appendln(nil, c.Path, program.Size(), program.ModTime(), strings.ReplaceAll(strings.Join(c.Args, " "), c.Dir, "")))
+	kept, err := installed.Path(fmt.Sprintf("data-%x", key[:8]))
+	if err != nil { // there is no home directory
+		finish(t, c)
+		return
+	}
+	if _, err := os.Stat(kept); err == nil {
+		finish(t, Command{Path: "/bin/cp", Args: []string{"-a", kept, data}})
+		return
+	}
+	finish(t, c)
+	Do(t, os.MkdirAll(filepath.Dir(kept), 0o755))
+	temp := Must(os.MkdirTemp(filepath.Dir(kept), "new"))(t)
+	finish(t, Command{Path: "/bin/cp", Args: []string{"-a", data, temp}})
+	_ = os.Rename(filepath.Join(temp, filepath.Base(data)), kept) // it fails if another test was faster
+	Do(t, os.RemoveAll(temp))
 }
 
 // finish runs a command to its end.
