@@ -420,34 +420,32 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, leasesKey)
 	client := cluster.ClusterClient
-	for _, replicas := range []int{0, 1} {
-		l, g := acquire(t, opened(t, client, &Options{Replicas: replicas}), &lease.Options{Owner: "one", Reuse: lease.ReuseKeep})
+	assert.Contains(t, servertest.Must(opened(t, client, nil).Settings(t.Context()))(t), "appendonly = no")
+	var stores []*Store
+	for replicas := range 2 {
+		store := opened(t, client, &Options{Replicas: replicas})
+		l, g := acquire(t, store, &lease.Options{Owner: "one", Reuse: lease.ReuseKeep})
 		id := servertest.Must(g.NextID())(t)
 		servertest.Do(t, l.Release(t.Context()))
-		h, err := lease.Whois(t.Context(), opened(t, client, nil), id)
+		h, err := lease.Whois(t.Context(), store, id)
 		require.NoError(t, err)
 		assert.Equal(t, "one", h.Owner)
+		stores = append(stores, store)
 	}
-	store, version := opened(t, client, &Options{Replicas: 1}), ""
+	version := ""
 	for range 20 {
-		version = put(t, store, "a", version, "value")
+		version = put(t, stores[1], "a", version, "value")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := opened(t, client, &Options{Replicas: 2}).Put(ctx, "a", version, nil)
-	assert.ErrorIs(t, err, ErrReplicas)
-}
+	require.ErrorIs(t, err, ErrReplicas)
 
-// While the key's slot moves to another master, each step of the way is followed at once, however
-// long it lasts.
-func TestClusterMovesTheSlot(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, leasesKey)
-	var stores []*Store
-	for replicas := range 2 {
-		stores = append(stores, opened(t, cluster.ClusterClient, &Options{Replicas: replicas}))
-	}
-	version := put(t, stores[0], "a", "", "value")
+	// While the key's slot moves to another master, each step of the way is followed at once, however
+	// long it lasts.
+	e, err := stores[0].Get(t.Context(), "a") // that Put was stored
+	require.NoError(t, err)
+	version = e.Version
 	for range 2 {
 		cluster.Move(t, leasesKey, func() {
 			for _, s := range stores {
@@ -514,6 +512,4 @@ func TestSettingsThatLoseEntriesAreTold(t *testing.T) {
 	}
 	_, err := opened(t, server.User(t, admin, "noconfig", "~*", "+@all", "-config"), nil).Settings(t.Context())
 	assert.ErrorContains(t, err, "NOPERM")
-	cluster := redistest.StartCluster(t, leasesKey)
-	assert.Contains(t, servertest.Must(opened(t, cluster.ClusterClient, nil).Settings(t.Context()))(t), "appendonly = no")
 }
