@@ -241,7 +241,7 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	// inTime calls a store's method, which returns before its context ends.
 	inTime := func(call func(context.Context) error) error {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		err := call(ctx)
 		assert.NoError(t, ctx.Err(), "it took longer than the caller had")
