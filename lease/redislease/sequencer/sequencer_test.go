@@ -267,42 +267,6 @@ func refusedAnHour(t *testing.T, s *Sequencer) {
 	require.InDelta(t, time.Hour, e.By(), float64(2*time.Minute))
 }
 
-func TestSequencerIncreasesIfKeysAreLost(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client(t)
-	u := newUnique(t)
-	for range 10 {
-		u.take(newSequencer(t, client, nil), 50_000) // that is 50 ms of IDs ahead of the clock
-		servertest.Do(t, client.FlushAll(t.Context()).Err())
-	}
-	for range 5 {
-		s := newSequencer(t, client, nil)
-		u.take(s, 10)
-		// This is as far ahead as a sequencer accepts.
-		setState(t, client, serverTime(t, client).Add(999*time.Millisecond))
-		u.take(s, 1024)
-		client.FlushAll(t.Context())
-	}
-}
-
-// After a restart, the key may be older than the last ID.
-func TestSequencerIncreasesIfKeysAreStale(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client(t)
-	u := newUnique(t)
-	for range 3 {
-		s := newSequencer(t, client, nil)
-		u.take(s, 10)
-		setState(t, client, serverTime(t, client).Add(500*time.Millisecond))
-		servertest.Do(t, client.Save(t.Context()).Err())
-		u.take(s, 400_000)
-		server.Kill()
-		server.Restart()
-	}
-	u.take(newSequencer(t, client, nil), 10)
-}
-
 // Redis' clock went back and its keys were lost. If a client's clock did not go back, the client
 // refuses. If the client has issued an ID, its next IDs are greater.
 func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testing.T) {
