@@ -9,12 +9,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,7 +179,7 @@ func (s *server) fits(t *testing.T) {
 	t.Run("OtherSettings", func(t *testing.T) { otherSettings(t, s) })
 	t.Run("LossySettingsAreLogged", func(t *testing.T) { lossySettings(t, s) })
 	t.Run("NodesRepeatNoNumberAfterAKill", func(t *testing.T) {
-		nodesAfterKill(t, s.database(), s.addr, func() { s.Kill(); s.Restart() })
+		nodesAfterKill(t, s.database(), func() { s.Kill(); s.Restart() })
 	})
 	t.Run("TroublesThatPass", func(t *testing.T) { troubles(t, s) })
 	t.Run("IdleConnectionsThatAreHalfOpenAreDropped", func(t *testing.T) { halfOpen(t, s) })
@@ -404,9 +404,6 @@ func refusedUsers(t *testing.T, s *server) {
 const dialectEnv = "SQLLEASE_DIALECT"
 
 func TestMain(m *testing.M) {
-	if spec := os.Getenv(nodesEnv); spec != "" {
-		assignForEver(spec)
-	}
 	servertest.Parallel = 16 // the tests mostly wait
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
 		dialect, err := strconv.Atoi(os.Getenv(dialectEnv))
@@ -505,74 +502,57 @@ func lockLimits(t *testing.T, s *server) {
 	}
 }
 
-// nodesEnv tells the dialect and the address to a child process, which takes numbers again and
-// again.
-const nodesEnv = "SQLLEASE_NODES"
-
-func assignForEver(spec string) {
-	servertest.EndWithParent()
-	dialect, addr, _ := strings.Cut(spec, " ")
-	d, err := strconv.Atoi(dialect)
-	if err != nil {
-		panic(err)
-	}
-	db, err := connect(sqllease.Dialect(d), addr, "app", password)
-	if err != nil {
-		panic(err)
-	}
-	n, err := sqllease.NewNodes(db, sqllease.Dialect(d), &sqllease.Options{Table: "numbers"})
-	if err != nil {
-		panic(err)
-	}
-	for {
-		w, err := n.Assign(context.Background(), sqllease.Node{}, layouts.Baidu())
-		if errors.Is(err, sqllease.ErrNoTable) {
-			err = n.Create(context.Background())
-		} else if err == nil {
-			fmt.Fprintln(os.Stderr, w)
-		}
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // the server is away
-		}
-	}
-}
-
-// nodesAfterKill: processes take numbers. The server and then the processes are killed, and all
-// rows are deleted. No number comes twice.
-func nodesAfterKill(t *testing.T, d database, addr string, killServer func()) {
-	seen := map[string]bool{}
-	read := func(c *servertest.Child, most int) {
-		for n := 0; n < most; n++ {
-			line, ok := <-c.Lines
-			if !ok {
-				require.Equal(t, math.MaxInt, most, "a process has ended by itself")
-				return
+// nodesAfterKill: while numbers are taken, the server is killed and all rows are deleted. No number
+// comes twice.
+func nodesAfterKill(t *testing.T, d database, killServer func()) {
+	n := d.nodesCreated(t, "numbers")
+	var mu sync.Mutex
+	seen := map[int]bool{}
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				w, err := n.Assign(ctx, sqllease.Node{}, layouts.Baidu())
+				if err != nil { // the server is away
+					time.Sleep(10 * time.Millisecond)
+					continue
+				}
+				mu.Lock()
+				assert.False(t, seen[w], "worker %d comes twice", w)
+				seen[w] = true
+				mu.Unlock()
 			}
-			assert.False(t, seen[line], "worker %s comes twice", line)
-			seen[line] = true
-		}
+		})
+	}
+	defer all.Wait()
+	defer stop()
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(seen)
+	}
+	more := func() {
+		before := count()
+		servertest.Await(t, func() error {
+			if count() < before+20 {
+				return errors.New("no more numbers are given")
+			}
+			return nil
+		})
 	}
 	for range depth.Of(2, 8) {
-		var children [2]*servertest.Child
-		for i := range children {
-			children[i] = servertest.StartChild(t, fmt.Sprintf("%s=%d %s", nodesEnv, d.dialect, addr))
-			read(children[i], 20)
-		}
+		more()
 		killServer()
-		for _, c := range children {
-			read(c, 20)
-			_ = c.Process().Kill()
-			read(c, math.MaxInt)
-			c.Kill()
-		}
+		more()
 		d.exec(t, "DELETE FROM numbers")
 	}
+	more()
 }
 
-func TestSQLiteNodesRepeatNoNumberAfterAKill(t *testing.T) {
+func TestSQLiteNodesRepeatNoNumberOfADeletedRow(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "nodes.db")
-	nodesAfterKill(t, sqliteAt(path), path, func() {})
+	nodesAfterKill(t, sqliteFile(t), func() {})
 }
 
 // Processes that share a file are killed and stopped. Another process keeps the file locked for two
