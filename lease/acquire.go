@@ -64,11 +64,10 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		return nil, err
 	}
 	begun := vmclock.Generation(vm)
-	_, isDirectory := s.(book.Directory)
 	l := newLease(s, o)
 	if o.LocalCopy != "" {
 		err = l.again(ctx, func(ctx context.Context) (err error) {
-			l.store, err = withLocalCopy(ctx, s, &l.o)
+			l.store, err = withLocalCopy(ctx, s, l.o.local(), &l.o)
 			return err
 		})
 		if err != nil {
@@ -76,7 +75,8 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 			return nil, err
 		}
 	}
-	l.cloning = cloning{vm, begun, isDirectory || o.LocalCopy != ""}
+	_, isDirectory := l.store.(book.Directory)
+	l.cloning = cloning{vm, begun, isDirectory}
 	err = l.again(ctx, func(ctx context.Context) error {
 		// Not in obtain: a process that replaces a lost worker ID goes on whatever the kernel says.
 		if err := o.checkSync(); err != nil {

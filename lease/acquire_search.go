@@ -29,6 +29,7 @@ type needs struct {
 	o        *Options
 	known    *known
 	clones   cloning
+	offline  bool         // the lease goes on while the store is away
 	accepted *atomic.Bool // AcceptLeap was called
 	ends     time.Time    // the end of the window of the lost worker ID; zero if none was lost
 	log      reporter

@@ -34,7 +34,7 @@ func (s *search) attempt(c candidate) (attempt, error) {
 		Window:     s.o.Window,
 		FloorEvery: s.o.FloorEvery,
 		Store:      s.door.Name,
-		Copy:       s.o.LocalCopy != "",
+		Offline:    s.offline,
 	}
 	w := protocol.Window{Seq: c.seq, From: rules.Begin(c.from, begun.Own), Before: c.from}
 	if s.o.seeksNamesake() {

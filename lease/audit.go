@@ -182,7 +182,7 @@ func (h *History) add(d protocol.Door, r protocol.Record, earlier []protocol.Hol
 	if r.Version == "" {
 		return
 	}
-	if r.Copy {
+	if r.Offline {
 		p.floor = h.tick(r.Floor)
 	}
 	bySeq := map[int][]*Holding{}
@@ -209,7 +209,7 @@ func (h *History) add(d protocol.Door, r protocol.Record, earlier []protocol.Hol
 	p.lines = make([]timeline, last+1)
 	for seq := range p.lines {
 		p.lines[seq] = h.timeline(bySeq[seq])
-		if r.Copy {
+		if r.Offline {
 			p.lines[seq].notReported = h.tick(r.BoundOf(seq))
 		}
 	}

@@ -228,7 +228,7 @@
 // counts is a file on the holder's host. It is saved there before it is used, and in the store as
 // soon as the store answers. This is safe only if nobody else can get the worker ID meanwhile. So
 // LocalCopy works only with worker IDs that are kept for their owners (ReuseKeep), and the
-// directory is a part of the owner's name. The proof is in file_copy.go.
+// directory is a part of the owner's name. The proof is in lease/internal/localcopy.
 //
 // retire: If the directory is gone for good, only a person knows ([Retire]). Then the worker ID is
 // never used again (protocol.Record.Retire). If the directory is there after all, its owner may go

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/localcopy"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -17,6 +18,13 @@ import (
 // directory: a holder and, when it has crashed or lost its worker ID, those that follow. Requests
 // to the directory are made at once. So between two requests to the store, no other process changes
 // the directory; a process that crashes is gone after all that it saved there.
+
+// The forms in the directory and in the versions of its records: see localcopy.Store.
+const (
+	wanted      = "wanted\n"
+	fromHere    = "here "
+	identityKey = "identity"
+)
 
 // copyPrefix begins the keys of the local copy's entries.
 const copyPrefix = "copy/"
@@ -102,41 +110,34 @@ func (w *world) version(key, was string) string {
 
 // localCopy writes what a lease knows of its local copy, and of the store beside it.
 func (t *text) localCopy(l *Lease) {
-	c, ok := l.store.(*localCopy)
+	c, ok := l.store.(*localcopy.Store)
 	if !ok {
 		return
 	}
-	t.print(l.o.Owner, c.holds, c.wiped.Load(), c.WhyAway() != nil)
-	if c.WhyAway() != nil {
-		t.time(c.asked)
+	is := c.State()
+	t.print(l.o.Owner, is.Holds, is.Lost, is.Away != nil)
+	if is.Away != nil {
+		t.time(is.Asked)
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.there)) {
+	for _, key := range slices.Sorted(maps.Keys(is.There)) {
 		t.print(key)
-		t.entry(c.there[key])
+		t.entry(is.There[key])
 	}
 }
 
 // opensCopy lets the lease of the replay ask its local copy, as Acquire does.
 func (r *replay) opensCopy(ctx context.Context) (err error) {
 	if l := r.lease; r.w.copies {
-		l.store, err = newLocalCopy(ctx, asks(r.ask), asks(r.local), &l.o)
+		l.store, err = withLocalCopy(ctx, asks(r.ask), asks(r.local), &l.o)
 	}
 	return err
 }
 
 // copiesCopy lets the lease of the replay have the local copy that the process's had at rest.
 func (r *replay) copiesCopy(was *Lease) {
-	c, ok := was.store.(*localCopy)
-	if !ok {
-		return
+	if c, ok := was.store.(*localcopy.Store); ok {
+		r.lease.o.Owner, r.lease.store = was.o.Owner, c.Clone(asks(r.ask), asks(r.local))
 	}
-	r.lease.o.Owner = was.o.Owner
-	is := &localCopy{Store: asks(r.ask), local: asks(r.local), dir: c.dir, owner: c.owner, patience: c.patience, turn: make(chan struct{}, 1),
-		holds: c.holds, there: maps.Clone(c.there), asked: c.asked}
-	is.away.Store(c.away.Load())
-	is.wiped.Store(c.wiped.Load())
-	is.turn <- struct{}{}
-	r.lease.store = is
 }
 
 // local is the way to the local copy.

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
@@ -10,7 +11,7 @@ import (
 func (l *Lease) hasLost() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s, ok := l.store.(interface{ HasLost() bool }); ok && s.HasLost() {
+	if s, ok := l.store.(book.Offline); ok && s.HasLost() {
 		l.wiped = true
 	}
 	return l.wiped && l.away() == nil

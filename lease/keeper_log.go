@@ -187,8 +187,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 	}
 }
 
-// checkAway logs that the shared store is away while a local copy is used, and that it is
-// back.
+// checkAway logs that the store is away while the lease goes on, and that it is back.
 func (j *journal) checkAway(l *Lease) {
 	switch why := l.away(); {
 	case why != nil && j.away.IsZero():

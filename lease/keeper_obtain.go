@@ -111,7 +111,8 @@ const worthLogging = 10 * time.Second
 // newSearch returns a search of the lease for a worker ID.
 func (l *Lease) newSearch(ctx context.Context) *search {
 	s := book.Wire{Ctx: ctx, Store: l.store, Asker: l.asker(), Each: l.searchTrip}
-	return newSearch(s, needs{&l.o, &l.known, l.cloning, &l.accepted, l.Grant().To, searchLog{l}})
+	_, offline := l.store.(book.Offline)
+	return newSearch(s, needs{&l.o, &l.known, l.cloning, offline, &l.accepted, l.Grant().To, searchLog{l}})
 }
 
 // hold takes over the worker ID of an attempt whose record was saved.

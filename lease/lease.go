@@ -188,5 +188,5 @@ func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost
 // cloned reports whether another copy of this machine may hold the same worker ID.
 func (l *Lease) cloned(h *hold.Hold) bool { return l.generation() != h.Born }
 
-// away returns why a LocalCopy could not tell the store, nil if it could.
+// away returns why the store was not told of the last save: see book.Offline.
 func (l *Lease) away() error { return book.WhyAway(l.store) }

@@ -72,7 +72,7 @@ func (f asks) Get(ctx context.Context, key string) (Entry, error) {
 func (f asks) List(ctx context.Context, prefix string) ([]Entry, error) {
 	q := query{do: "list", key: prefix}
 	err := f(ctx, &q)
-	return slices.Clone(q.entries), err // a localCopy writes into what it gets, and the explorer hears it again
+	return slices.Clone(q.entries), err // a local copy writes into what it gets, and the explorer hears it again
 }
 
 func (f asks) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {

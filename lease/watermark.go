@@ -281,7 +281,7 @@ func (v *viewer) why(r protocol.Record) string {
 		return "it was released without a generator, and its former holder may still stamp times before " + times.Text(r.Prior.To)
 	case r.NoFloor:
 		return "it has no generator, or one that may go back (RewindTicks), and so may stamp any time since it began"
-	case r.Copy:
+	case r.Offline:
 		return "it has a LocalCopy, and may go on without the store, or with another clock sequence; " +
 			"if its directory is gone for good, retire the worker ID"
 	case v.watch.Idle(r, v.asked) > r.Window/2:

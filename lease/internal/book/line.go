@@ -11,7 +11,7 @@ import (
 )
 
 // Line carries one request at a time to a store, and the answer back. Behind it are the store,
-// contexts, patience and the local copy.
+// contexts and patience.
 type Line interface {
 	Get(key string) (driver.Entry, error)
 	List(prefix string) ([]driver.Entry, error)
@@ -30,7 +30,7 @@ type Line interface {
 
 	Read() Reading       // this host's clocks
 	Floor() Floor        // what the generator may still stamp
-	Away() error         // with a LocalCopy, why the store was not told of the last save; else nil
+	Away() error         // why the store was not told of the last save: see Offline; nil if it was
 	Restored(worker int) // notes that the record was lost, and was put back
 }
 

@@ -33,8 +33,14 @@ type (
 		Trace(context.Context) (of string, told bool, err error)
 	}
 
-	// absent is a store that goes on without the store behind it: see Line.Away.
-	absent interface{ WhyAway() error }
+	// Offline is a store that goes on while the store behind it is away.
+	Offline interface {
+		// WhyAway returns why the store behind it was not told of the last save; nil if it was.
+		WhyAway() error
+
+		// HasLost reports whether the store behind it has lost a record since HasLost was called last.
+		HasLost() bool
+	}
 )
 
 // LineTo returns a line for a process that has no lease.
@@ -129,7 +135,7 @@ func (w Wire) Away() error { return WhyAway(w.Store) }
 
 // WhyAway returns why a store goes on without the store behind it, or nil if it does not.
 func WhyAway(s driver.Store) error {
-	if of, ok := s.(absent); ok {
+	if of, ok := s.(Offline); ok {
 		return of.WhyAway()
 	}
 	return nil

@@ -136,7 +136,7 @@ func (r Record) Retire(c Clocks) Record {
 
 // Retired reports whether nobody uses the worker ID again because its LocalCopy is gone. A holder
 // with a LocalCopy never uses a worker ID up itself.
-func (r Record) Retired() bool { return r.Copy && r.State == StateSpent }
+func (r Record) Retired() bool { return r.Offline && r.State == StateSpent }
 
 // Extend returns the record with which a holder moves its bound. A bound never goes back.
 func (r Record) Extend(w Window, bound time.Time) Record {
@@ -210,8 +210,8 @@ func (r Record) Succeed(old Record, forget time.Time) (next Record, chunk []Hold
 
 // Lowest returns the latest instant, up to most, before which no holder will stamp anything, and
 // the record that keeps it back, or nil. A holder that is dead, because it has not renewed for a
-// window, counts until its bounds have passed, and never again. A holder with a LocalCopy is never
-// dead, because it may continue without the store. If its layout has clock sequences, the store
+// window, counts until its bounds have passed, and never again. A holder that goes on
+// while the store is away is never dead. If its layout has clock sequences, the store
 // does not tell which times it stamps then.
 func Lowest(records []Record, now, most time.Time, dead func(Record) bool) (at time.Time, by *Record) {
 	at = most
@@ -220,9 +220,9 @@ func Lowest(records []Record, now, most time.Time, dead func(Record) bool) (at t
 		var least []time.Time
 		switch {
 		case r.State != StateHeld:
-		case r.Copy && r.Layout.ClockSeqBits > 0:
+		case r.Offline && r.Layout.ClockSeqBits > 0:
 			least = append(least, time.Time{})
-		case r.Copy || now.Before(r.Ends()) || !dead(*r):
+		case r.Offline || now.Before(r.Ends()) || !dead(*r):
 			least = append(least, r.Least)
 		}
 		if now.Before(r.Prior.To) {

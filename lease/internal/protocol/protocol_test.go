@@ -82,7 +82,7 @@ func TestWindowBeginsAtTheBoundAndAtTheWatermark(t *testing.T) {
 func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
 	old := rec("a", StateHeld, 9)
 	old.NoFloor, old.Waited, old.Host, old.Reuse, old.Store = true, Waited{For: span}, "h", ReuseKeep, "s"
-	by := Holder{Token: "b", Owner: "b", Host: "i", PID: 7, Window: span, Store: "t", Copy: true}
+	by := Holder{Token: "b", Owner: "b", Host: "i", PID: 7, Window: span, Store: "t", Offline: true}
 	next := old.Take(Window{From: at(9), Before: at(9)}, by, at(9), Clocks{Own: at(1)})
 	assert.Equal(t, at(9), next.Bound())
 	assert.Equal(t, at(10), old.Take(Window{From: at(9), Before: at(9)}, by, at(9), Clocks{Own: at(7)}).Bound())
@@ -265,7 +265,7 @@ func TestWaitGoesOnInTheNextProcess(t *testing.T) {
 
 func TestLowestInstantThatMayBeStamped(t *testing.T) {
 	copied := rec("a", StateHeld, 3)
-	copied.Copy = true
+	copied.Offline = true
 	plainly := copied
 	plainly.Layout = plain
 	released := copied

@@ -86,7 +86,10 @@ type Holder struct {
 	// Store is the name of the store when the worker ID was taken. A store that has lost all of its
 	// entries gets another name.
 	Store string `json:"store"`
-	Copy  bool   `json:"copy,omitempty"` // the holder has a LocalCopy
+
+	// Offline says that the holder goes on while the store is away, and then stamps what the store does
+	// not know.
+	Offline bool `json:"offline,omitempty"`
 }
 
 // who names the holder, for people.

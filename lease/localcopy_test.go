@@ -20,7 +20,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 func withCopy(dir string) func(*Options) {
@@ -150,11 +149,11 @@ func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *test
 		m, o := newMemory(), &Options{Layout: plain, Owner: "a", Window: 3 * time.Second}
 		withCopy(t.TempDir())(o)
 		h := mustAcquire(t, m, plain, clockAt(0), withCopy(o.LocalCopy))
-		open := func() *localCopy {
+		open := func() Store {
 			o := *o
-			s, err := withLocalCopy(t.Context(), m, &o)
+			s, err := withLocalCopy(t.Context(), m, o.local(), &o)
 			require.NoError(t, err)
-			return s.(*localCopy)
+			return s
 		}
 		record := h.shown.Load().own
 		require.NoError(t, h.Release(t.Context()))
@@ -172,7 +171,7 @@ func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *test
 		record.Version = r.Version
 		_, err = book.PutRecord(book.LineTo(t.Context(), first), record)
 		require.NoError(t, err)
-		_, err = book.GetDoor(book.LineTo(t.Context(), first.local))
+		_, err = book.GetDoor(book.LineTo(t.Context(), o.local()))
 		assert.NoError(t, err)
 	})
 }
@@ -196,37 +195,6 @@ func TestLocalCopyThatCannotBeRemovedIsAnError(t *testing.T) {
 		m.take(l.Worker(), "b")
 		time.Sleep(span)
 		assert.ErrorIs(t, l.Stats().LastError, full)
-	})
-}
-
-// The store is not told that an entry is deleted which is still here.
-func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, o := newMemory(), Options{Owner: "a", LocalCopy: t.TempDir(), Window: span}
-		removes := true
-		o.disk = func(what, _ string, do func() error) error {
-			if what == "remove" && !removes {
-				return errFault
-			}
-			return do()
-		}
-		s, err := withLocalCopy(t.Context(), m, &o)
-		require.NoError(t, err)
-		by := protocol.Holder{Token: "t", Owner: o.Owner, Window: span}
-		r, err := book.PutRecord(book.LineTo(t.Context(), s), protocol.Record{Layout: plain, Saves: 1}.Take(protocol.Window{}, by, time.Time{}, protocol.Clocks{Own: time.Now()}))
-		require.NoError(t, err)
-		removes = false
-		require.ErrorIs(t, s.Delete(t.Context(), book.RecordKey(0), r.Version), errFault)
-		require.Equal(t, 1, m.count())
-
-		c := s.(*localCopy)
-		_, err = c.local.Put(t.Context(), book.ChunkKey(0, 0), "", []byte("[]"))
-		require.NoError(t, err)
-		require.ErrorIs(t, c.sendChunks(t.Context(), 0), errFault)
-		removes = true
-		require.NoError(t, c.sendChunks(t.Context(), 0))
-		require.NoError(t, s.Delete(t.Context(), book.RecordKey(0), r.Version))
-		require.Zero(t, m.count())
 	})
 }
 

@@ -2,13 +2,34 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/file"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/localcopy"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
+
+// local returns the store of the directory Options.LocalCopy.
+func (o *Options) local() Store {
+	f := o.disk
+	if f == nil {
+		f = machine.Disk
+	}
+	return file.NewCopy(o.LocalCopy, f, fileError)
+}
+
+// withLocalCopy returns s with copies in local, and adds the directory's identity to the owner's
+// name.
+func withLocalCopy(ctx context.Context, s, local Store, o *Options) (Store, error) {
+	d := localcopy.Directory{Store: local, Path: o.LocalCopy, Failed: fileError}
+	c, err := localcopy.New(ctx, s, d, o.Owner, o.patience())
+	if err != nil {
+		return nil, err
+	}
+	o.Owner = c.Owner()
+	return c, nil
+}
 
 // Retire says that the directory of a worker ID's LocalCopy is gone for good: the pod had it in an
 // emptyDir, or the disk was replaced. Nobody else can know that, so the worker ID is kept for its
@@ -25,49 +46,12 @@ import (
 // may have passed, and a reader misses their rows. When the store answers, the process removes its
 // copy, what it has not told the store is lost to Whois, and it takes another worker ID.
 func Retire(ctx context.Context, s Store, worker int) error {
-	if worker < 0 {
-		return &RetireError{Holder{Worker: worker}, "nobody has it"}
+	w := book.WatchOf(s)
+	r, refused, err := localcopy.Retire(book.LineTo(ctx, s), &w, worker)
+	if refused != "" {
+		return &RetireError{holderOf(r), refused}
 	}
-	from, w, version := book.LineTo(ctx, s), book.WatchOf(s), ""
-	for conflicts := 0; ; {
-		asked := from.Read().Moment
-		r, err := book.GetRecord(from, worker)
-		switch {
-		case err != nil:
-			return err
-		case r.Retired():
-			return nil
-		case r.Version == "":
-			return &RetireError{holderOf(r), "nobody has it"}
-		case !r.Copy:
-			return &RetireError{holderOf(r), "it has no local copy"}
-		case version != "" && version != r.Version:
-			return &RetireError{holderOf(r), "it was renewed, so its local copy is there"}
-		}
-		version = r.Version
-		now := from.Read()
-		c := protocol.Clocks{Own: now.Own}
-		if c.Engine, err = from.Engine(); err != nil {
-			return err
-		}
-		w.Seen.Sees(book.RecordKey(worker), version, now.At, protocol.Healing(r.Layout.Unit))
-		if r.Live(w.Silent(r, asked, c)) {
-			if err = w.Share(from, []protocol.Record{r}, asked); err != nil {
-				return err
-			}
-		}
-		silent := w.Silent(r, asked, c)
-		if !r.Live(silent) {
-			if _, err = book.PutRecord(from, r.Retire(c)); !errors.Is(err, ErrConflict) || conflicts == book.MaxConflicts {
-				return err
-			}
-			conflicts++
-			continue
-		}
-		if err = from.Rest(min(r.Window-silent, r.Window/8) + time.Millisecond); err != nil {
-			return fmt.Errorf("worker %d is retired when its record has not changed for %v: %w", worker, r.Window, err)
-		}
-	}
+	return err
 }
 
 // RetireError says why Retire left a worker ID as it is.
