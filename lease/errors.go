@@ -12,6 +12,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/history"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -47,15 +48,15 @@ var (
 	ErrWiped = book.ErrWiped
 
 	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the ID.
-	ErrNeverIssued = errors.New("lease: nobody can have issued the ID")
+	ErrNeverIssued = history.ErrNeverIssued
 
 	// ErrForgotten is returned by Whois if the ID's issuer may have been dropped from the
 	// store's history, or if its record may have been lost.
-	ErrForgotten = errors.New("lease: the ID's issuer is no longer in the history")
+	ErrForgotten = history.ErrForgotten
 
 	// ErrNotReported is returned by Whois if an owner with a LocalCopy may have issued the ID, and
 	// has not reported to the store yet, or never will (see Retire).
-	ErrNotReported = errors.New("lease: the ID's issuer has not reported to the store yet")
+	ErrNotReported = history.ErrNotReported
 
 	// ErrLayout is returned by Acquire if the store has another layout or epoch, and by
 	// snowflake.NewLeased for another layout than the lease's. The error is a [*LayoutError].

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/history"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -30,99 +30,8 @@ import (
 // Holding is the last one that the store knows: only its Owner can have issued id. If the worker ID
 // was retired ([Retire]), this never changes.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
-	from := book.LineTo(ctx, s)
-	d, err := book.GetDoor(from)
-	if err != nil {
-		return Holding{}, err
-	}
-	if d.Version == "" {
-		return Holding{}, fmt.Errorf("%w: %d: %w", ErrForgotten, id, ErrWiped)
-	}
-	if err := d.Layout.Check(id); err != nil {
-		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
-	}
-	r, err := book.GetRecord(from, d.Layout.Decode(id).Worker)
-	if err != nil {
-		return Holding{}, err
-	}
-	earlier, whole, unread := wholeHistory(from, &r)
-	h := newHistory(d)
-	h.add(d, r, earlier, whole)
-	by, err := h.Whois(id)
-	if err == nil {
-		return *by, nil
-	}
-	if unread != nil {
-		return Holding{}, unread
-	}
-	if errors.Is(err, ErrNeverIssued) {
-		if is, bad := book.GetDoor(from); bad != nil || is.Version != d.Version {
-			return Whois(ctx, s, id) // entries were lost meanwhile
-		}
-	}
-	err = fmt.Errorf("%w: %d: %s", err, id, why(d, err, r, d.Layout.Decode(id)))
-	if errors.Is(err, ErrNotReported) {
-		return Holding(r.Holding()), err
-	}
-	return Holding{}, err
-}
-
-// why says why the history of r has no issuer for an ID.
-func why(d protocol.Door, err error, r protocol.Record, id snowflake.Parts) string {
-	begins, known := d.Complete(r)
-	switch {
-	case errors.Is(err, ErrNotReported):
-		return fmt.Sprintf("only %s can have issued it, at %s, and has reported nothing from %s on",
-			r.Owner, times.Text(id.Time), times.Text(r.BoundOf(id.ClockSeq)))
-	case errors.Is(err, ErrNeverIssued) && r.Version == "":
-		return fmt.Sprintf("worker %d was never leased; it may be reserved, such as for a column's default (docs/sql.md)", r.Worker)
-	case errors.Is(err, ErrNeverIssued):
-		return fmt.Sprintf("nobody had worker %d and clock sequence %d at %s", r.Worker, id.ClockSeq, times.Text(id.Time))
-	case r.State == StateLost:
-		return fmt.Sprintf("the record of worker %d was lost", r.Worker)
-	case !known:
-		return fmt.Sprintf("the store has lost entries, and the records of worker %d may be among them", r.Worker)
-	}
-	return fmt.Sprintf("its time is %s, and the history of worker %d begins at %s", times.Text(id.Time), r.Worker, times.Text(begins))
-}
-
-// wholeHistory returns the holdings of r that are not in its record, and whether they are all there.
-// If r was replaced meanwhile, so that chunks were dropped, r becomes its successor.
-func wholeHistory(s book.Line, r *protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
-	for r.Chunks.First < r.Chunks.Next {
-		holdings, whole, err = history(s, *r)
-		if whole || err != nil {
-			return holdings, whole, err
-		}
-		is, err := book.GetRecord(s, r.Worker)
-		if err != nil || is.Version == "" || is.Chunks == r.Chunks { // lost: what was read before counts
-			return holdings, false, err
-		}
-		*r = is
-	}
-	return nil, true, nil
-}
-
-// history returns the holdings of r's chunks, and whether all chunks are there.
-func history(s book.Line, r protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
-	entries, err := s.List(book.ChunksPrefix(r.Worker))
-	if err != nil {
-		return nil, false, err
-	}
-	found := 0
-	for _, e := range entries {
-		chunk, ok := book.WorkerOf(book.ChunksPrefix(r.Worker), e.Key)
-		if !ok || chunk < r.Chunks.First || chunk >= r.Chunks.Next {
-			continue
-		}
-		found++
-		kept, err := book.DecodeChunk(e)
-		if err != nil {
-			return nil, false, err
-		}
-		holdings = append(holdings, kept...)
-	}
-	return holdings, found == r.Chunks.Next-r.Chunks.First, nil
+	by, err := history.Whois(book.LineTo(ctx, s), id)
+	return Holding(by), err
 }
 
 // Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A

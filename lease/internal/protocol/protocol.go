@@ -210,9 +210,9 @@ func (r Record) Succeed(old Record, forget time.Time) (next Record, chunk []Hold
 
 // Lowest returns the latest instant, up to most, before which no holder will stamp anything, and
 // the record that keeps it back, or nil. A holder that is dead, because it has not renewed for a
-// window, counts until its bounds have passed, and never again. A holder that goes on
-// while the store is away is never dead. If its layout has clock sequences, the store
-// does not tell which times it stamps then.
+// window, counts until its bounds have passed, and never again. A holder that goes on while the
+// store is away is never dead. If its layout has clock sequences, the store does not tell which
+// times it stamps then.
 func Lowest(records []Record, now, most time.Time, dead func(Record) bool) (at time.Time, by *Record) {
 	at = most
 	for i := range records {

@@ -1,24 +1,23 @@
 //go:build go1.25
 
-package lease
+package history
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+)
+
+var (
+	seqs = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 2, SequenceBits: 4}
+	both = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 8, ClockSeqBits: 2, SequenceBits: 4}
 )
 
 // idAt returns an ID.
@@ -30,12 +29,12 @@ func idAt(l snowflake.Layout, worker, seq int, t time.Time) snowflake.ID {
 	return id
 }
 
-// audited returns the History of a door and records, whose chunks are all there unless a worker ID
+// audited returns the Index of a door and records, whose chunks are all there unless a worker ID
 // is in torn.
-func audited(d protocol.Door, torn int, records ...protocol.Record) *History {
-	h := newHistory(d)
+func audited(d protocol.Door, torn int, records ...protocol.Record) *Index {
+	h := New(d)
 	for _, r := range records {
-		h.add(d, r, nil, r.Worker != torn)
+		h.Add(d, r, nil, r.Worker != torn)
 	}
 	return h
 }
@@ -46,7 +45,7 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
 	held := func(change func(*protocol.Record)) protocol.Record {
-		r := protocol.Record{Worker: 3, Layout: both, State: StateHeld, ClockSeq: 1, From: at(20), Version: "1",
+		r := protocol.Record{Worker: 3, Layout: both, State: protocol.StateHeld, ClockSeq: 1, From: at(20), Version: "1",
 			Holder: protocol.Holder{Token: "now", Store: "s"}, Bounds: []time.Time{at(20), at(30)},
 			History: protocol.History{Ended: []protocol.Holding{
 				{Worker: 3, From: at(10), To: at(20), Token: "old"}, {Worker: 3, From: at(0), To: at(5), Token: "older"}}}}
@@ -71,22 +70,22 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 			-1: never, 0: "older", 4: "older", 5: never, 9: never, 10: "old", 19: "old", 20: never, 99: never}},
 		"the holder's clock sequence":         {open, held(nil), false, 1, says{19: never, 20: "now", 29: "now", 30: never}},
 		"a clock sequence that nobody used":   {open, held(nil), false, 2, says{15: never, 25: never}},
-		"released":                            {open, held(func(r *protocol.Record) { r.State = StateFree; r.Bounds[1] = at(25) }), false, 1, says{24: "now", 25: never}},
-		"spent":                               {open, held(func(r *protocol.Record) { r.State = StateSpent }), false, 0, says{4: "older", 5: never}},
-		"given back unused":                   {open, held(func(r *protocol.Record) { r.State = StateFree; r.Bounds[1] = at(20) }), false, 1, says{20: never, 25: never}},
+		"released":                            {open, held(func(r *protocol.Record) { r.State = protocol.StateFree; r.Bounds[1] = at(25) }), false, 1, says{24: "now", 25: never}},
+		"spent":                               {open, held(func(r *protocol.Record) { r.State = protocol.StateSpent }), false, 0, says{4: "older", 5: never}},
+		"given back unused":                   {open, held(func(r *protocol.Record) { r.State = protocol.StateFree; r.Bounds[1] = at(20) }), false, 1, says{20: never, 25: never}},
 		"trimmed":                             {open, held(func(r *protocol.Record) { r.Forgotten = at(8) }), false, 0, says{-1: forgotten, 4: "older", 7: forgotten, 8: never, 15: "old"}},
 		"an earlier record was lost":          {open, held(func(r *protocol.Record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 8: never}},
 		"a chunk is missing":                  {open, held(nil), true, 0, says{4: "older", 7: forgotten, 15: "old", 99: forgotten}},
 		"a local copy":                        {open, held(func(r *protocol.Record) { r.Offline = true }), false, 0, says{4: "older", 7: never, 20: notReported, 99: notReported}},
 		"a local copy's other clock sequence": {open, held(func(r *protocol.Record) { r.Offline = true; r.Floor = at(2) }), false, 2, says{1: forgotten, 2: notReported}},
-		"a local copy that was released":      {open, held(func(r *protocol.Record) { r.Offline = true; r.State = StateFree }), false, 0, says{20: notReported}},
+		"a local copy that was released":      {open, held(func(r *protocol.Record) { r.Offline = true; r.State = protocol.StateFree }), false, 0, says{20: notReported}},
 		"the store is healing":                {closed, held(nil), false, 0, says{4: "older", 7: forgotten, 99: forgotten}},
 		"taken after the store healed":        {healed, held(func(r *protocol.Record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 9: never, 20: never}},
 		"put back, and perhaps an older one":  {healed, held(func(r *protocol.Record) { r.Store = "before" }), false, 0, says{4: "older", 7: forgotten, 9: forgotten, 12: "old", 20: never}},
 		"the same, and the engine has no clock": {protocol.Door{Name: "s", Layout: both, Open: true, Healed: true, Version: "1"}, held(func(r *protocol.Record) { r.Store = "before" }), false, 0,
 			says{4: "older", 7: forgotten, 99: forgotten}},
-		"lost":                             {open, protocol.Record{Worker: 3, State: StateLost}, false, 0, says{-1: forgotten, 99: forgotten}},
-		"lost, and kept as lost":           {open, protocol.Record{Worker: 3, State: StateLost, Layout: both, Version: "1", Waited: protocol.Waited{Name: "x"}}, false, 0, says{5: forgotten}},
+		"lost":                             {open, protocol.Record{Worker: 3, State: protocol.StateLost}, false, 0, says{-1: forgotten, 99: forgotten}},
+		"lost, and kept as lost":           {open, protocol.Record{Worker: 3, State: protocol.StateLost, Layout: both, Version: "1", Waited: protocol.Waited{Name: "x"}}, false, 0, says{5: forgotten}},
 		"never leased":                     {open, protocol.Record{Worker: 4, Version: "1"}, false, 0, says{-1: never, 99: never}},
 		"no record, in a store that lost":  {healed, protocol.Record{Worker: 4, Version: "1"}, false, 0, says{11: forgotten, 12: never}},
 		"no record, in a store that heals": {closed, protocol.Record{Worker: 4, Version: "1"}, false, 0, says{11: forgotten, 99: forgotten}},
@@ -95,7 +94,7 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 				{Worker: 3, From: at(10), To: at(20), Token: "later"}}
 		}), false, 0, says{9: "given up", 10: "later", 19: "later", 20: "given up", 30: never}},
 	} {
-		torn := none
+		torn := protocol.None
 		if test.torn {
 			torn = 3
 		}
@@ -117,7 +116,7 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 func TestHistoryNamesTheHoldersAroundAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
-	h := audited(protocol.Door{Name: "s", Layout: both, Open: true}, none,
+	h := audited(protocol.Door{Name: "s", Layout: both, Open: true}, protocol.None,
 		protocol.Record{Worker: 3, Layout: both, Holder: protocol.Holder{Token: "c"}, From: at(20), Bounds: []time.Time{at(30)}, Version: "1",
 			History: protocol.History{Ended: []protocol.Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"},
 				{From: at(-9), To: at(-9), Token: "unused"}}}})
@@ -131,7 +130,7 @@ func TestHistoryNamesTheHoldersAroundAnID(t *testing.T) {
 		30: {"c", ""},
 	} {
 		before, after := h.Around(idAt(both, 3, 0, at(s)))
-		for i, by := range []*Holding{before, after} {
+		for i, by := range []*protocol.Holding{before, after} {
 			if want[i] == "" {
 				assert.Nil(t, by, "%d s", s)
 			} else if assert.NotNil(t, by, "%d s", s) {
@@ -168,15 +167,15 @@ func TestHistoryOfHoldingsThatOverlap(t *testing.T) {
 		begun := time.UnixMilli(3000)
 		var all []protocol.Holding
 		for i := range r.IntN(8) {
-			from := begun.Add(time.Duration(r.IntN(40)) * ms / 2)
+			from := begun.Add(time.Duration(r.IntN(40)) * time.Millisecond / 2)
 			all = append(all, protocol.Holding{
 				ClockSeq: r.IntN(1 << min(1, l.ClockSeqBits)),
 				From:     from,
-				To:       from.Add(time.Duration(r.IntN(30)-3) * ms / 2),
+				To:       from.Add(time.Duration(r.IntN(30)-3) * time.Millisecond / 2),
 				Token:    fmt.Sprint(i),
 			})
 		}
-		h := audited(protocol.Door{Name: "s", Layout: l, Open: true}, none, protocol.Record{Layout: l, Version: "1", History: protocol.History{Ended: all}, Bounds: []time.Time{{}}})
+		h := audited(protocol.Door{Name: "s", Layout: l, Open: true}, protocol.None, protocol.Record{Layout: l, Version: "1", History: protocol.History{Ended: all}, Bounds: []time.Time{{}}})
 		for ms := range 60 {
 			for seq := range 2 {
 				if seq >= 1<<l.ClockSeqBits {
@@ -190,133 +189,15 @@ func TestHistoryOfHoldingsThatOverlap(t *testing.T) {
 					continue
 				}
 				require.NoError(t, err, "seed %d: %v", seed, all)
-				require.Equal(t, Holding(want), *by, "seed %d, %v: %v", seed, l.Decode(id), all)
+				require.Equal(t, want, *by, "seed %d, %v: %v", seed, l.Decode(id), all)
 			}
 		}
 	}
-}
-
-// meanwhile calls f before the first list of a prefix.
-func meanwhile(prefix string, f func()) fault {
-	done := false
-	return func(ctx context.Context, q *query, next asks) error {
-		if !done && q.do == "list" && strings.HasPrefix(q.key, prefix) {
-			done = true
-			f()
-		}
-		return next(ctx, q)
-	}
-}
-
-// If a chunk is trimmed while the store is read, no ID whose holding is still kept counts as never
-// issued or as forgotten.
-func TestHistoryThatIsTrimmedMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		ids := stamps(t, m, 4*machine.Embedded, time.Hour)
-		m.becomes(meanwhile(book.HistoryPrefix, func() {
-			m.becomes()
-			ids = append(ids, stamps(t, m, 3*machine.Embedded, 2*machine.Embedded*time.Second)...)
-		}))
-		h, err := ReadHistory(t.Context(), m)
-		require.NoError(t, err)
-		require.Positive(t, m.record(0).Chunks.First)
-		for i, id := range ids {
-			_, err := h.Whois(id)
-			if i >= len(ids)-machine.Embedded {
-				require.NoError(t, err)
-			}
-			require.NotErrorIs(t, err, ErrNeverIssued)
-		}
-	})
-}
-
-// A store that loses its entries while they are listed says so.
-func TestHistoryOfAStoreThatLosesItsEntries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, err := ReadHistory(t.Context(), newMemory())
-		require.ErrorIs(t, err, ErrWiped)
-
-		m := newMemory()
-		h := mustAcquire(t, m, fleet, clockAt(0))
-		id, err := h.g.NextID()
-		require.NoError(t, err)
-		gone := mustAcquire(t, m, fleet, clockAt(0), named("gone"))
-		lost, err := gone.g.NextID()
-		require.NoError(t, err)
-		require.NoError(t, gone.Release(t.Context()))
-		m.becomes(meanwhile(book.RecordPrefix, func() { m.set(func() { clear(m.entries) }) }))
-		_, err = ReadHistory(t.Context(), m)
-		require.ErrorIs(t, err, ErrWiped)
-		_, err = Whois(t.Context(), m, lost)
-		require.ErrorIs(t, err, ErrForgotten)
-		m.becomes()
-
-		time.Sleep(span) // the holder puts its record back, and newcomers wait
-		for _, healed := range []bool{false, true} {
-			d, err := book.GetDoor(m.line())
-			require.NoError(t, err)
-			require.Equal(t, healed, d.Open)
-			past, err := ReadHistory(t.Context(), m)
-			require.NoError(t, err)
-			_, err = past.Whois(id)
-			require.NoError(t, err)
-			_, err = past.Whois(lost)
-			require.ErrorIs(t, err, ErrForgotten)
-			_, err = Whois(t.Context(), m, lost)
-			require.ErrorIs(t, err, ErrForgotten)
-			time.Sleep(10 * time.Minute)
-		}
-	})
-}
-
-// An entry that cannot be read makes only the IDs of its worker ID forgotten, and none never
-// issued.
-func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		ids := stamps(t, m, 3*machine.Embedded, 0)
-		m.stores(book.ChunkKey(0, 0), "?")
-		h, err := ReadHistory(t.Context(), m)
-		require.ErrorIs(t, err, ErrBadRecord)
-		_, err = h.Whois(ids[0])
-		require.ErrorIs(t, err, ErrForgotten)
-		_, err = h.Whois(ids[len(ids)-1])
-		require.NoError(t, err)
-		_, err = Whois(t.Context(), m, ids[0])
-		require.ErrorIs(t, err, ErrBadRecord)
-		_, err = Whois(t.Context(), m, ids[len(ids)-1])
-		require.NoError(t, err, "its holder is in the record")
-
-		// JSON that is damaged.
-		for _, damaged := range []string{"null", "[]", "[{}]", `[{"clockSeq": -1, "to": "2026-11-21T12:00:00Z"}]`,
-			`[{"clockSeq": 1, "to": "2026-11-21T12:00:00Z"}]`,
-			`[{"clockSeq": 1000000000000000, "to": "2026-11-21T12:00:00Z"}]`} {
-			m.stores(book.ChunkKey(0, 0), damaged)
-			h, _ = ReadHistory(t.Context(), m)
-			require.NotNil(t, h)
-			_, err = h.Whois(ids[0])
-			require.ErrorIs(t, err, ErrForgotten, damaged)
-		}
-
-		m.stores(book.RecordKey(0), "?")
-		h, err = ReadHistory(t.Context(), m)
-		require.ErrorIs(t, err, ErrBadRecord)
-		_, err = h.Whois(ids[0])
-		require.ErrorIs(t, err, ErrForgotten)
-
-		value, err := json.Marshal(protocol.Record{})
-		require.NoError(t, err)
-		m.stores(book.DoorKey, string(value))
-		h, err = ReadHistory(t.Context(), m)
-		require.ErrorIs(t, err, ErrBadRecord)
-		require.Nil(t, h)
-	})
 }
 
 func TestHistoryAllocatesNothing(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	h := audited(protocol.Door{Name: "s", Layout: both, Open: true}, none,
+	h := audited(protocol.Door{Name: "s", Layout: both, Open: true}, protocol.None,
 		protocol.Record{Worker: 3, Layout: both, Holder: protocol.Holder{Token: "c"}, From: begun, Bounds: []time.Time{begun.Add(time.Hour)}, Version: "1"})
 	for _, id := range []snowflake.ID{idAt(both, 3, 0, begun), idAt(both, 4, 0, begun), idAt(both, 3, 0, begun.Add(time.Hour)), -1} {
 		assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = h.Whois(id) }))
@@ -329,7 +210,7 @@ func BenchmarkHistory(b *testing.B) {
 	begun := l.Epoch.Time().Add(24 * time.Hour)
 	const holdings, each = 100_000, 1000 * time.Second
 	d := protocol.Door{Name: "s", Layout: l, Open: true}
-	h := newHistory(d)
+	h := New(d)
 	for worker := range 1024 {
 		r := protocol.Record{Worker: worker, Layout: l, Holder: protocol.Holder{Token: "now", Store: "s"}, Version: "1", Bounds: []time.Time{begun}}
 		for n := range holdings / 1024 {
@@ -340,7 +221,7 @@ func BenchmarkHistory(b *testing.B) {
 				Token:  "t",
 			})
 		}
-		h.add(d, r, nil, true)
+		h.Add(d, r, nil, true)
 	}
 	for _, order := range []string{"sorted", "shuffled"} {
 		b.Run("order="+order, func(b *testing.B) {
