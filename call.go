@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// call is a call that obtains IDs. With the lock held, it finds where its IDs come from, decides
-// what to do (see decide.go), and takes its IDs. Without the lock it makes its move: it sleeps, or
-// asks the policy or the lease. Then it looks again.
+// call is a call that obtains IDs. With the lock held, it finds the source of its IDs, decides what
+// to do (see decide.go), and takes its IDs. Without the lock it makes its move: it sleeps, or asks
+// the policy or the lease. Then it looks again.
 type call struct {
-	n        int64     // how many IDs it wants at most
-	deadline time.Time // zero: none
+	n        int64     // the most IDs that it takes
+	deadline time.Time // zero without a deadline
 	slot     run       // the IDs for whose tick it waits
 	now      instant   // the clock's last reading
-	watch    watch     // how the clock has run while it waited
-	progress progress  // what it has asked, and may wait for
+	watch    watch
+	progress progress
 }
 
-// move is what a call does next, without the lock.
+// move is a call's next step, without the lock.
 type move struct {
 	kind    moveKind
 	ids     run                // to return
-	sleep   time.Duration      // how long to sleep
-	back    *Backward          // what to tell the policy
-	grant   *Grant             // the lease's when the move was chosen
+	sleep   time.Duration      // the time to sleep
+	back    *Backward          // for the policy
+	grant   *Grant             // the lease's grant when the move was chosen
 	refusal *LeaseExpiredError // the call's error if the lease does not extend grant
 }
 
@@ -98,18 +98,18 @@ func (g *Generator) ask(ctx context.Context, c *call, m move) error {
 	return nil
 }
 
-// maxExtends is how often a call asks the lease for more. Once is enough unless other calls take
-// what it gives.
+// maxExtends bounds a call's requests for a longer grant. One is enough unless other calls use up
+// the extension.
 const maxExtends = 100
 
-// extend asks the lease for more than it grants.
+// extend asks the lease for a longer grant.
 func (g *Generator) extend(ctx context.Context, c *call, m move) error {
 	p := &c.progress
 	switch p.extends++; {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case p.extended == m.grant, p.extends > maxExtends:
-		// The lease reported success, but granted no more, or too little.
+		// The lease reported success, but did not grant more, or not enough.
 		return m.refusal
 	}
 	p.extended = m.grant
@@ -206,9 +206,9 @@ func (g *Generator) read(c *call) (err error) {
 // limit returns the last tick that may be stamped when the clock reads now.
 func (g *Generator) limit(now instant) int64 { return g.seq.layout.plus(now, g.borrow) }
 
-// find returns what c finds, and where its IDs come from: from its slot, from the next IDs in order
-// or, if the clock went back and the policy has agreed to it, from another clock sequence or an
-// earlier tick. g.mu must be held.
+// find returns c's view, with the source of its IDs: its slot, the next IDs in order or, if the
+// clock went back and the policy has agreed, another clock sequence or an earlier tick. g.mu must be
+// held.
 func (g *Generator) find(c *call) (v view, err error) {
 	v.limit = g.limit(c.now)
 	if v.place, err = g.inOrder(c, v.limit); err != nil {
@@ -240,9 +240,8 @@ func (g *Generator) find(c *call) (v view, err error) {
 	return v, nil
 }
 
-// inOrder returns the place of c's slot or, if it has none, of the next IDs in order. If the last
-// grant that the generator knows may be out of date, it looks at the lease's grant. g.mu must be
-// held.
+// inOrder returns the place of c's slot or, if c has none, of the next IDs in order. If the
+// generator's copy of the grant may be out of date, inOrder looks at the lease's. g.mu must be held.
 func (g *Generator) inOrder(c *call, limit int64) (p place, err error) {
 	q, w := &g.seq, g.window
 	switch {
@@ -264,11 +263,10 @@ func (g *Generator) inOrder(c *call, limit int64) (p place, err error) {
 	return p, err
 }
 
-// over reports whether the lease does not grant tick, as far as the generator knows. g.mu must be
-// held.
+// over reports whether tick is not in the generator's copy of the grant. g.mu must be held.
 func (g *Generator) over(tick int64) bool { return g.window != nil && tick >= g.window.hi }
 
-// tell returns what to tell the policy. g.mu must be held.
+// tell returns the clock's step back for the policy. g.mu must be held.
 func (g *Generator) tell(c *call, v *view) *Backward {
 	must := v.tick
 	if v.reached > v.limit {
@@ -287,7 +285,7 @@ func (g *Generator) tell(c *call, v *view) *Backward {
 // g.mu must be held.
 func (g *Generator) canBump(now instant) bool {
 	if g.window == nil {
-		return g.seq.past != nil && g.seq.past.seqs.choose(now.tick) != noClockSeq
+		return g.seq.trail != nil && g.seq.trail.seqs.choose(now.tick) != noClockSeq
 	}
 	b := g.window.bumper
 	return b != nil && g.seq.layout.ClockSeqBits > 0 && now.tick > g.window.after && b.CanBump(g.seq.layout.time(now))
@@ -332,10 +330,10 @@ func (g *Generator) reserve(c *call, v *view) run {
 	return g.seq.take(v.place, c.n, skip, v.limit)
 }
 
-// closes returns word.until for the tick that a call has just stamped. g.mu must be held.
+// closes returns word.until for the tick that c has just stamped. g.mu must be held.
 func (g *Generator) closes(c *call, v *view) int64 {
 	if g.clock != nil || v.kind == leftover {
-		return never
+		return noTick
 	}
 	l, next := g.seq.layout, g.seq.tick+1
 	left := l.until(c.now, next)
@@ -345,9 +343,9 @@ func (g *Generator) closes(c *call, v *view) int64 {
 	return int64(g.wall.mono + g.wall.passed + min(left, g.wall.trusted()))
 }
 
-// wait takes IDs for c, if c has none, and makes c sleep until their tick begins or, before that,
-// until it is time to look at the clock. If the policy agreed to wait, c.progress bounds the waits.
-// g.mu must be held.
+// wait takes IDs for c, if c has none, and makes c sleep until their tick begins or until an earlier
+// look at the clock is due. If the policy agreed to wait, c.progress bounds the waits. g.mu must be
+// held.
 func (g *Generator) wait(c *call, v *view) (move, error) {
 	mono := monotonic()
 	due := g.due(c, v)
@@ -363,13 +361,13 @@ func (g *Generator) wait(c *call, v *view) (move, error) {
 	}
 	if v.kind != slot {
 		c.slot = g.reserve(c, v)
-		g.until.Store(never)
+		g.until.Store(noTick)
 		g.seq.waiting().count(c.slot.tick, c.slot.n)
 	}
 	return g.sleep(c, mono, d, due), nil
 }
 
-// due returns how long c waits until v.tick may be stamped.
+// due returns the time until v.tick may be stamped.
 func (g *Generator) due(c *call, v *view) time.Duration {
 	return max(c.watch.retry, g.seq.layout.until(c.now, v.tick)-g.borrow)
 }
@@ -383,8 +381,8 @@ func (c *call) outlasts(d time.Duration) error {
 		d, formatTime(c.deadline), context.DeadlineExceeded)
 }
 
-// sleep makes c sleep for d. If d is less than due, c's next wait continues this one. g.mu must be
-// held.
+// sleep makes c sleep for d. If d is less than due, c's next wait counts as a part of this one. g.mu
+// must be held.
 func (g *Generator) sleep(c *call, mono, d, due time.Duration) move {
 	if !c.watch.cut {
 		g.counts().Waits++
@@ -393,8 +391,8 @@ func (g *Generator) sleep(c *call, mono, d, due time.Duration) move {
 	return move{kind: sleeps, sleep: d}
 }
 
-// atEnd is c's move at the end of the lease's window: it asks the lease for more or, if the lease
-// cannot be asked, sleeps until the window's end and looks again. g.mu must be held.
+// atEnd is c's move at the end of the lease's window: to ask the lease for more or, if the lease
+// cannot be asked, to sleep until the window's end and look again. g.mu must be held.
 func (g *Generator) atEnd(c *call, v *view) (move, error) {
 	expired := g.expired(v.tick)
 	if g.window.extender != nil {

@@ -8,27 +8,26 @@ func (g *Generator) cloned() bool {
 }
 
 // unlessCloned returns r. If the machine was cloned since the lease asked for the worker ID, it
-// returns no IDs and ends the window, because another copy may issue the same IDs. It stands
-// between the choice of IDs and their return: a snapshot that was taken before the choice, or
-// during it, is noticed in each copy. g.mu must be held.
+// returns no IDs and ends the window, because another copy may issue the same IDs. It is called
+// between the choice of IDs and their return: each copy notices a snapshot that was taken before the
+// choice or during it. g.mu must be held.
 func (g *Generator) unlessCloned(r run) run {
 	if !g.cloned() {
 		return r
 	}
-	g.until.Store(never)
+	g.until.Store(noTick)
 	g.window.hi = math.MinInt64
 	g.seq.taken -= uint64(r.n)
 	return run{}
 }
 
-// confirm reports whether a call may return n IDs that it has claimed. It stands between the claim
-// and the return: see unlessCloned.
+// confirm reports whether a call may return n IDs that it has claimed. Like unlessCloned, it is
+// called before their return.
 func (g *Generator) confirm(s sight, n int64) bool {
 	return g.machine == nil || g.machine.Load() == s.born || g.drop(n)
 }
 
-// drop ends the window if the machine was cloned, and takes n IDs that a call has claimed, and does
-// not return, from those that Stats counts as issued. It returns false.
+// drop ends the window if the machine was cloned, and disowns n IDs. It returns false.
 func (g *Generator) drop(n int64) bool {
 	g.lock()
 	defer g.unlock()
@@ -37,8 +36,7 @@ func (g *Generator) drop(n int64) bool {
 	return false
 }
 
-// generation returns the machine's generation, which changes if the machine is cloned. If the
-// machine does not report clones, it returns 0.
+// generation returns the machine's generation, or 0 if the machine does not report clones.
 func (g *Generator) generation() uint64 {
 	if g.machine == nil {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxStall is how long a call waits for a clock that runs at less than half of its speed, or stands
+// maxStall is a call's longest wait for a clock that runs at less than half of its speed, or stands
 // still. It is longer than the steps of any coarse clock (up to 16 ms on Windows).
 const maxStall = 50 * time.Millisecond
 
@@ -16,20 +16,18 @@ const (
 	maxRetry = time.Millisecond
 )
 
-// view is what a call finds, with the lock held.
+// view is the generator's state for a call, with the lock held.
 type view struct {
-	place         // where its IDs come from; left is 0 if the layout's time has run out
-	limit   int64 // the last tick that may be stamped now
-	reached int64 // the tick that the clock must have reached
-	over    bool  // the lease does not grant tick
-	// behind: the clock has gone back, or does not reach tick in time. Then back is what to tell the
-	// policy, and agreed is what it agreed to before, or ActionFail.
-	behind bool
-	back   *Backward
-	agreed Action
+	place             // the source of its IDs; left is 0 if the layout's time has run out
+	limit   int64     // the last tick that may be stamped now
+	reached int64     // the tick that the clock must have reached
+	over    bool      // the lease does not grant tick
+	behind  bool      // the clock has gone back, or does not reach tick in time
+	back    *Backward // for the policy, if behind
+	agreed  Action    // the policy's last choice, if it covers this step back; otherwise ActionFail
 }
 
-// moveKind is what a call does next.
+// moveKind is a kind of move.
 type moveKind uint8
 
 const (
@@ -59,23 +57,21 @@ func (v *view) decide() moveKind {
 	return sleeps
 }
 
-// watch tells how the clock has run since the start of a call's first wait.
+// watch has the clock's progress since the start of a call's first wait.
 type watch struct {
-	started bool // the call has waited, or waits
-	asleep  bool // it waits
-	cut     bool // the wait ends early, so that the call looks at the clock
-	// slow: the call has waited for maxStall or longer, and the clock has run at less than half of
-	// its speed since the first wait started.
-	slow    bool
+	started bool          // the call has waited, or waits
+	asleep  bool          // the call waits
+	cut     bool          // the wait ends early, for a look at the clock
+	slow    bool          // after maxStall or longer, the clock has run at less than half of its speed
 	stalled bool          // slow, and the clock has not gone back
 	since   time.Duration // the start of the first wait, in monotonic time
-	from    instant       // the clock's reading then
+	from    instant       // the clock's reading at since
 	slept   time.Duration // the start of the last wait
-	reading instant       // the clock's reading then
-	retry   time.Duration // the shortest that the next wait may be
+	reading instant       // the clock's reading at slept
+	retry   time.Duration // the least length of the next wait
 }
 
-// start notes that a call waits from mono on. now is the clock's reading. cut: see the field.
+// start notes the start of a wait at mono, when the clock reads now. cut: see the field.
 func (w *watch) start(now instant, mono time.Duration, cut bool) {
 	if !w.started {
 		w.started, w.since, w.from = true, mono, now
@@ -83,8 +79,8 @@ func (w *watch) start(now instant, mono time.Duration, cut bool) {
 	w.asleep, w.reading, w.slept, w.cut = true, now, mono, cut
 }
 
-// checkIn returns how long a call may sleep before it looks at the clock again. It looks when it
-// has waited for maxStall, and each time that its wait has doubled.
+// checkIn returns the time until a call that begins to sleep at mono looks at the clock. It looks
+// after maxStall, and each time that its wait has doubled.
 func (w *watch) checkIn(mono time.Duration) time.Duration {
 	waited := time.Duration(0)
 	if w.started {
@@ -96,7 +92,7 @@ func (w *watch) checkIn(mono time.Duration) time.Duration {
 	return waited
 }
 
-// end notes that a wait has ended, when the clock reads now. It returns how long the wait was.
+// end notes the end of a wait at mono, when the clock reads now. It returns the wait's length.
 func (w *watch) end(l Layout, now instant, mono time.Duration) time.Duration {
 	if now == w.reading {
 		w.retry = min(max(minRetry, 2*w.retry), maxRetry)
@@ -110,22 +106,22 @@ func (w *watch) end(l Layout, now instant, mono time.Duration) time.Duration {
 	return mono - w.slept
 }
 
-// progress is what a call has asked, and how long it may wait.
+// progress has a call's questions, and their answers.
 type progress struct {
 	asks   int           // questions to the policy since the last wait
-	agreed Action        // what the policy agreed to
-	by     time.Duration // agreed applies if Backward.By is at most this
+	agreed Action        // the policy's last choice
+	by     time.Duration // the largest Backward.By for which agreed holds
 
-	// The waits for the clock that the policy agreed to.
-	since time.Duration // the start of the first of them, in monotonic time
-	first time.Duration // the length of the first of them; 0 if there was none
+	// The first wait for the clock that the policy agreed to.
+	since time.Duration // its start, in monotonic time
+	first time.Duration // its length; 0 before it
 
 	extends  int    // questions to the lease
 	extended *Grant // the grant of the last of them
 }
 
-// mayWait reports whether a wait for the clock may begin: in all, a call waits for such a clock for
-// at most twice the first wait, or maxStall if that is more.
+// mayWait reports whether a wait for the clock may begin: a call's waits for such a clock last at
+// most twice the first of them in total, or maxStall if that is more.
 func (p *progress) mayWait(wait, mono time.Duration) bool {
 	if p.first == 0 {
 		p.since, p.first = mono, max(wait, 1)
@@ -134,12 +130,12 @@ func (p *progress) mayWait(wait, mono time.Duration) bool {
 	return total <= maxStall || total/2 <= p.first
 }
 
-// maxAsks is how often a policy is asked before a call waits or fails. Once is enough unless the
-// clock goes back further between the questions.
+// maxAsks bounds the questions to the policy before a call waits or fails. One is enough unless the
+// clock goes back further between two of them.
 const maxAsks = 3
 
-// nearby returns the last tick that a call waits for if the clock is at tick. It is maxStall later
-// or, if that is less than a tick, one tick later.
+// nearby returns the last tick that a call waits for if the clock is at tick: maxStall later or, if
+// that is less than a tick, one tick later.
 func (l Layout) nearby(tick int64) int64 {
 	return tick + min(max(1, int64(maxStall/l.Unit)), math.MaxInt64-tick)
 }

@@ -48,7 +48,7 @@ type Bumper interface {
 	Bump(ctx context.Context, g Grant, now time.Time) error
 }
 
-// A lease of package lease gives its generator terms, and the generator gives it a binding.
+// The contract with a lease of package lease.
 type (
 	terms   = contract.Terms[Layout]
 	binding = contract.Binding[Layout]
@@ -57,21 +57,19 @@ type (
 // window is the lease's grant in ticks.
 type window struct {
 	lease    Lease
-	extender Extender // lease, or nil if it cannot be extended
-	bumper   Bumper   // lease, or nil if it cannot change its clock sequence
+	extender Extender // nil if the lease cannot be extended
+	bumper   Bumper   // nil if the lease cannot change its clock sequence
 	terms    terms
-	grant    *Grant // replaced when it changes
-	hi       int64  // the first tick that may no longer be stamped
-	after    int64  // the tick of Options.After; no clock sequence may stamp it again
-	// the last tick closed, because the window begins after it or for a floor
-	closed  int64
-	stamped int64         // the last tick of an ID that a call returned; -1 if there is none
-	bumping int           // calls that have asked the lease for another clock sequence
-	stopped chan struct{} // closed when no further ID may be issued, for good
-	ended   bool          // stopped is closed
-	cause   error         // why it is closed
-	end     time.Time     // no ID is stamped at or past it
-
+	grant    *Grant        // replaced when it changes
+	hi       int64         // the first tick that may no longer be stamped
+	after    int64         // the tick of Options.After; no clock sequence may stamp it again
+	closed   int64         // the last tick closed by the window's start or by a floor
+	stamped  int64         // the last tick of an ID that a call returned, or -1
+	bumping  int           // the number of calls that are asking the lease for another clock sequence
+	stopped  chan struct{} // closed when the generator stops for good
+	ended    bool          // stopped is closed
+	cause    error         // the reason for the stop
+	end      time.Time     // the end of the window or, after the stop, of the last tick stamped
 }
 
 // lease makes g stamp only what l grants.
@@ -119,15 +117,15 @@ func as[T Lease](l Lease) (t T, ok bool) {
 	return t, ok
 }
 
-// look takes over the lease's grant, and closes the time before it. Later IDs are greater, unless
+// look copies the lease's grant, and closes the time before its span. Later IDs are greater, unless
 // the policy asked for another clock sequence. If the grant does not fit the layout, nothing
 // changes. g.mu must be held.
 func (g *Generator) look() error {
-	g.until.Store(never)
+	g.until.Store(noTick)
 	w, q := g.window, &g.seq
 	born := uint64(0)
 	if g.machine != nil {
-		// This is read before the grant. If the grant is newer, calls only ask the lease again.
+		// Born is read before the grant. If the grant is newer, calls only ask the lease again.
 		born = w.terms.Born()
 	}
 	was, grant := q.layout.Decode(q.fixed), w.lease.Grant()
@@ -142,8 +140,8 @@ func (g *Generator) look() error {
 		w.grant, w.end, w.hi = &grant, grant.To, q.layout.ceil(grant.To)
 	}
 	lo := q.layout.ceil(grant.From)
-	if q.past != nil {
-		q.past.ring.closed = max(q.past.ring.closed, lo-1)
+	if q.trail != nil {
+		q.trail.ring.closed = max(q.trail.ring.closed, lo-1)
 	}
 	replaced, other := grant.Worker != was.Worker, grant.ClockSeq != was.ClockSeq
 	// The tick of Options.After may have IDs left, and may lie before lo.
@@ -174,7 +172,7 @@ func (g *Generator) lockFromLease() {
 func (g *Generator) lookNow() {
 	g.lockFromLease()
 	defer g.unlock()
-	_ = g.look() // an error leaves the window as it is: the grant names the same fields
+	_ = g.look() // after an error the window stays as it is: the grant has the same fields
 	g.seq.newEra()
 }
 
@@ -182,10 +180,10 @@ func (g *Generator) lookNow() {
 func (g *Generator) floor() time.Time {
 	g.lockFromLease()
 	defer g.unlock()
-	if g.seq.past != nil {
+	if g.seq.trail != nil {
 		return time.Time{} // it may go back
 	}
-	_ = g.look() // an error leaves the window as it is
+	_ = g.look() // after an error the window stays as it is
 	w, q, earliest := g.window, &g.seq, int64(0)
 	if now, err := g.refresh(); err == nil {
 		// A clock that leaps closes no ticks past the window.
@@ -206,8 +204,8 @@ func (g *Generator) ready() error {
 	return err
 }
 
-// refusal returns the error of a call made now, without taking an ID. If that is up to the
-// policy, refusal returns what the policy would be told.
+// refusal returns the error of a call made now, without taking an ID. If the policy decides,
+// refusal returns the step back for it.
 func (g *Generator) refusal() (*Backward, error) {
 	g.lockFromLease()
 	defer g.unlock()
@@ -230,7 +228,7 @@ func (g *Generator) refusal() (*Backward, error) {
 	return nil, nil
 }
 
-// bump asks the lease for another clock sequence than grant's, and changes to it.
+// bump asks the lease for a clock sequence other than grant's, and changes to it.
 func (g *Generator) bump(ctx context.Context, grant Grant, now time.Time) error {
 	w := g.window
 	g.mu.Lock()

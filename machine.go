@@ -37,6 +37,6 @@ var (
 	randomN  = rand.Int64N // returns a random number from 0 to n-1
 )
 
-// lock locks a generator's mutex for its lease. The simulator replaces it: there, a call that holds
-// the mutex may be reading a slow clock, and no time passes while a goroutine waits for a mutex.
+// lock locks a generator's mutex for its lease. The simulator replaces it: there, a call may read a
+// slow clock with the mutex locked, and no time passes while a goroutine waits for a mutex.
 func lock(mu *sync.Mutex) { mu.Lock() }

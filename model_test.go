@@ -672,7 +672,7 @@ func (h *history) skew(kind int) {
 		h.builtin.ahead = min(randomDuration(h.r), 2*time.Second)
 		h.g.lock()
 		h.g.wall.ahead = int32(h.builtin.ahead)
-		h.g.until.Store(never)
+		h.g.until.Store(noTick)
 		h.g.unlock()
 		return
 	}

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// made holds each Generator that New made with Options.Clock nil, for good: a later one with the
-// same fields would repeat its IDs, even if the program has dropped it.
+// made has each Generator that New made with Options.Clock nil, for good: a later one with the same
+// fields would repeat its IDs, even if the program has dropped it.
 var made = struct {
 	sync.Mutex
 	under map[numbering]map[ID]map[ID]entry // by the bits that name a generator, and their value
 }{under: map[numbering]map[ID]map[ID]entry{}}
 
-// numbering is what two layouts have in common if they give one tick the same IDs.
+// numbering is equal for two layouts if they give one tick the same IDs.
 type numbering struct {
 	epoch     Epoch
 	unit      time.Duration
 	timeShift int
 }
 
-// entry is a Generator of the process, and what it was made with.
+// entry is a Generator of the process, with its worker and options.
 type entry struct {
 	g      *Generator
 	worker int
@@ -37,7 +37,7 @@ func ofProcess(worker int, o *Options) (*Generator, error) {
 		return nil, err
 	}
 	if g == nil {
-		// The table is not locked meanwhile, because a warning may go to a handler that calls New.
+		// The table is not locked, because a warning may go to a handler that calls New.
 		n, err := newGenerator(worker, nil, o)
 		if err != nil {
 			return nil, err
@@ -83,8 +83,8 @@ func findOrKeep(e entry) (*Generator, error) {
 	return e.g, nil
 }
 
-// meeting returns an entry whose IDs can be IDs of a generator that is named by other bits: the
-// widths of their fields differ.
+// meeting returns an entry that can issue the IDs of a generator whose name has other bits, because
+// the widths of their fields differ.
 func meeting(all map[ID]map[ID]entry, names, fixed ID) (entry, bool) {
 	for others, group := range all {
 		if others == names {
@@ -108,7 +108,7 @@ func (e entry) String() string {
 
 func (e entry) fixed() ID { return e.opts.Layout.fixed(0, e.opts.Datacenter, e.worker) }
 
-// names returns the bits by which an ID names its generator: those of the datacenter and the worker.
+// names returns the bits of an ID that name its generator: those of the datacenter and the worker.
 func (l Layout) names() ID {
 	return ID(lowBits(l.DatacenterBits)<<l.datacenterShift() | lowBits(l.WorkerBits)<<l.workerShift())
 }
@@ -132,13 +132,13 @@ func (e entry) differences(f entry) string {
 	return strings.Join(all, ", and whose ")
 }
 
-// samePolicy reports whether a and b are known to choose the same. Policies that cannot be compared
-// are not: two functions with the same code may use different variables.
+// samePolicy reports whether a and b are known to make the same choices. Policies that cannot be
+// compared are not: two functions with the same code may use different variables.
 func samePolicy(a, b BackwardPolicy) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
-// policyNames says what two policies are that are not known to be the same.
+// policyNames describes two policies that are not known to be the same.
 func policyNames(was, is BackwardPolicy) string {
 	a, b := policyName(was), policyName(is)
 	switch {
@@ -164,7 +164,7 @@ func policyName(p BackwardPolicy) string {
 // continueAfter makes all later IDs of g greater than o.After.
 func (g *Generator) continueAfter(o *Options) error {
 	g.lock()
-	g.until.Store(never) // the last reading may be one of another testing/synctest bubble
+	g.until.Store(noTick) // the last reading may be one of another testing/synctest bubble
 	if o.After == 0 {
 		g.unlock()
 		return nil

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// sequence says which IDs are next. IDs are taken in order, also from ticks that have not begun: a
+// sequence has the IDs that are next. IDs are taken in order, also from ticks that have not begun: a
 // call that takes such IDs waits for their tick. A sequence reads no clock, takes no lock and does
 // not wait.
 type sequence struct {
-	mask   uint64 // the bits of an ID that count the IDs of a tick; constant
+	mask   uint64 // the sequence's bits of an ID; constant
 	nextID ID     // the next ID of tick
-	left   int64  // how many IDs tick has left
+	left   int64  // the number of IDs left in tick
 
 	tick    int64  // the tick that IDs are taken from
 	reached int64  // the tick of the last ID that a call returned; the clock must have reached it
 	fixed   ID     // the clock sequence, datacenter and worker bits
-	past    *past  // what is remembered of earlier ticks; nil if nothing can go back
-	slots   *slots // what waiting calls have taken and put back; nil if no call ever waited
-	taken   uint64 // IDs taken and not put back, and what tick has left
+	trail   *trail // earlier ticks; nil if nothing can go back
+	slots   *slots // IDs that waiting calls have taken and put back; nil before the first wait
+	taken   uint64 // the number of IDs taken and not put back, and of those left in tick
 	layout  Layout
 	era     uint32 // calls that wait with IDs of an earlier era must take other IDs
 	random  bool   // each tick begins with a random ID
-	late    bool   // tick was taken from before it began, or follows such a tick
+	late    bool   // IDs of tick were taken before it began, or tick follows such a tick
 }
 
 // A run is a number of consecutive IDs of one tick. The zero run has no IDs.
@@ -30,10 +30,10 @@ type run struct {
 	first ID
 	n     int64
 	tick  int64
-	era   uint32 // the sequence's era in which they were taken
+	era   uint32 // the sequence's era when they were taken
 }
 
-// place is where the next IDs come from.
+// place is the source of the next IDs.
 type place struct {
 	tick, left int64
 	kind       placeKind
@@ -50,20 +50,19 @@ const (
 	slot                      // IDs that the call has, and for whose tick it waits
 )
 
-// slots is what a sequence knows about the calls that wait for their tick.
+// slots has the IDs of the calls that wait for their tick.
 type slots struct {
-	total int64           // how many IDs waiting calls have
-	ticks map[int64]int64 // how many of them each tick has, without those of an earlier era
-	// IDs that were put back, the greatest run first; all are greater than served
-	back   []run
-	served ID // IDs up to this one may have been returned
+	total  int64           // the number of these IDs
+	ticks  map[int64]int64 // their number by tick, without those of an earlier era
+	back   []run           // IDs that were put back, the greatest run first; all are greater than served
+	served ID              // the greatest ID that may have been returned
 }
 
 func newSequence(l Layout, datacenter, worker int) sequence {
 	return sequence{tick: -1, reached: -1, mask: uint64(l.sequences()-1) << l.sequenceShift(), fixed: l.fixed(0, datacenter, worker), layout: l}
 }
 
-// next returns the place of the next IDs if the clock is at tick now. The place is in no tick
+// next returns the place of the next IDs if the clock is at tick now. The place is not in a tick
 // before earliest, which is before now if calls that waited for a tick may have woken late. If no
 // tick has IDs left, the place is the layout's last tick.
 func (s *sequence) next(now, earliest int64) place {
@@ -79,8 +78,8 @@ func (s *sequence) next(now, earliest int64) place {
 	return s.from(now, s.layout.maxTick())
 }
 
-// from returns the first tick, from tick up to the tick called to, that has IDs left. If none has,
-// it returns the latter.
+// from returns the first tick, from tick up to the tick called to, that has IDs left, or to if none
+// has.
 func (s *sequence) from(tick, to int64) place {
 	for ; ; tick++ {
 		left := s.leftIn(tick)
@@ -90,21 +89,20 @@ func (s *sequence) from(tick, to int64) place {
 	}
 }
 
-// leftIn returns how many IDs a tick has left under the current clock sequence.
+// leftIn returns the number of IDs that a tick has left under the current clock sequence.
 func (s *sequence) leftIn(tick int64) int64 {
 	if tick == s.tick {
 		return s.left
 	}
-	if s.past != nil {
-		if left, ok := s.past.ring.left(tick); ok {
+	if s.trail != nil {
+		if left, ok := s.trail.ring.left(tick); ok {
 			return left
 		}
 	}
 	return s.layout.sequences()
 }
 
-// lowest returns the index of the lowest IDs that were put back and are in tick or a later tick, or
-// -1.
+// lowest returns the index in back of the lowest IDs that are in tick or a later tick, or -1.
 func (w *slots) lowest(tick int64) int {
 	if w == nil {
 		return -1
@@ -122,8 +120,8 @@ func (s *sequence) enters(p place) bool {
 	return p.kind == bumped || p.kind != leftover && p.tick != s.tick
 }
 
-// take takes up to n IDs from p. If it enters a tick, it leaves out the tick's first skip IDs.
-// limit is the last tick that may be stamped now.
+// take takes up to n IDs from p. If it enters a tick, it skips the tick's first skip IDs. limit is
+// the last tick that may be stamped now.
 func (s *sequence) take(p place, n, skip, limit int64) run {
 	if p.kind == leftover {
 		return s.takeBack(p.tick, n)
@@ -131,11 +129,11 @@ func (s *sequence) take(p place, n, skip, limit int64) run {
 	if s.enters(p) {
 		s.leave()
 		if p.kind != forward {
-			s.past.last = max(s.past.last, s.reached)
+			s.trail.last = max(s.trail.last, s.reached)
 			s.newEra()
 		}
 		if p.kind == bumped {
-			s.setClockSeq(s.past.bump(p.tick))
+			s.setClockSeq(s.trail.bump(p.tick))
 		}
 		s.open(p.tick, p.left-skip)
 	}
@@ -143,7 +141,7 @@ func (s *sequence) take(p place, n, skip, limit int64) run {
 	return s.draw(n)
 }
 
-// draw takes up to n of the IDs that tick has left.
+// draw takes up to n IDs of tick.
 func (s *sequence) draw(n int64) run {
 	r := run{first: s.nextID, n: min(n, s.left), tick: s.tick, era: s.era}
 	s.nextID += ID(r.n) * s.stride()
@@ -199,12 +197,12 @@ func (w *slots) highest() int64 {
 }
 
 // closeBefore closes the ticks before earliest, except to calls that wait for them. It returns the
-// first tick that may still be stamped, provided that nothing goes back.
+// first tick that may still be stamped. The sequence must have no trail.
 func (s *sequence) closeBefore(earliest int64) int64 {
 	if s.tick < earliest-1 {
 		s.leave()
 		s.open(earliest-1, 0)
-		s.reached, s.late = earliest-1, false // the clock has reached it
+		s.reached, s.late = earliest-1, false // the clock has reached this tick
 	}
 	first := s.tick
 	if s.left == 0 {
@@ -263,7 +261,7 @@ func (s *sequence) close(id ID) {
 	}
 }
 
-// newEra makes the calls that wait for their tick take other IDs.
+// newEra makes all calls that wait for their tick take other IDs.
 func (s *sequence) newEra() {
 	s.era++
 	if s.slots != nil {
@@ -275,13 +273,13 @@ func (s *sequence) newEra() {
 // leave closes the tick that IDs came from.
 func (s *sequence) leave() {
 	s.taken -= uint64(s.left)
-	if s.past != nil {
-		s.past.ring.record(s.tick, s.left)
+	if s.trail != nil {
+		s.trail.ring.record(s.tick, s.left)
 	}
 }
 
-// open makes tick the tick that IDs come from. left is how many IDs it has left, which are its last
-// ones. They count as taken until the tick is closed.
+// open makes tick the tick that IDs come from, with its last left IDs. They count as taken until the
+// tick is closed.
 func (s *sequence) open(tick, left int64) {
 	l := s.layout
 	s.tick, s.left = tick, left
@@ -293,8 +291,8 @@ func (s *sequence) open(tick, left int64) {
 // is the tick that the clock must have reached.
 func (s *sequence) restart(tick int64, fixed ID, reached int64) {
 	s.leave()
-	if s.past != nil {
-		s.past.ring.restart(tick)
+	if s.trail != nil {
+		s.trail.ring.restart(tick)
 	}
 	s.fixed = fixed
 	s.open(tick, 0)
@@ -308,15 +306,15 @@ func (s *sequence) restart(tick int64, fixed ID, reached int64) {
 func (s *sequence) resume(after ID) {
 	seq := int64(s.layout.Decode(after).ClockSeq)
 	s.setClockSeq(seq)
-	if s.past != nil {
-		s.past.seqs.first = seq
+	if s.trail != nil {
+		s.trail.seqs.first = seq
 	}
 	s.skipTo(after)
 }
 
-// skipTo makes all IDs to come greater than after, except those that waiting calls have. If after
-// is ahead, the next ID is the first one above it and, if its tick has none left, one of the next
-// tick. It reports whether after is ahead.
+// skipTo makes all later IDs greater than after, except those that waiting calls have. If after is
+// ahead, the next ID is the first one above it or, if its tick has none left, one of the next tick.
+// It reports whether after is ahead.
 func (s *sequence) skipTo(after ID) (ahead bool) {
 	l := s.layout
 	tick := int64(after) >> l.timeShift()
@@ -326,8 +324,8 @@ func (s *sequence) skipTo(after ID) (ahead bool) {
 	}
 	left = min(left, s.leftIn(tick))
 	ahead = tick > s.tick || tick == s.tick && left < s.left
-	if s.past != nil {
-		s.past.close(tick, tick < s.tick)
+	if s.trail != nil {
+		s.trail.close(tick, tick < s.tick)
 	}
 	s.close(after)
 	if ahead {
@@ -339,23 +337,23 @@ func (s *sequence) skipTo(after ID) (ahead bool) {
 	return ahead
 }
 
-// setClockSeq makes seq the clock sequence of the IDs to come.
+// setClockSeq makes seq the clock sequence of later IDs.
 func (s *sequence) setClockSeq(seq int64) {
 	l := s.layout
 	shift := l.clockSeqShift()
 	s.fixed = s.fixed&^ID(lowBits(l.ClockSeqBits)<<shift) | ID(seq<<shift)
 }
 
-// canRewind reports whether the sequence remembers what was taken from tick and from all later
-// ticks, and whether any tick from tick up to near has IDs left.
+// canRewind reports whether the sequence remembers tick and all later ticks, and whether a tick from
+// tick up to near has IDs left.
 func (s *sequence) canRewind(tick, near int64) bool {
-	if s.past == nil || tick >= s.reached || !s.past.ring.knows(tick, s.tick) {
+	if s.trail == nil || tick >= s.reached || !s.trail.ring.knows(tick, s.tick) {
 		return false
 	}
 	return s.from(tick, min(near, s.layout.maxTick())).left > 0
 }
 
-// issued returns how many IDs calls have returned.
+// issued returns the number of IDs that calls have returned.
 func (s *sequence) issued() uint64 {
 	n := s.taken - uint64(s.left)
 	if s.slots != nil {

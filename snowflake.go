@@ -90,7 +90,7 @@ func newGenerator(worker int, lease Lease, o *Options) (*Generator, error) {
 		policy: o.OnBackward,
 		borrow: o.BorrowAhead,
 	}}
-	g.until.Store(never)
+	g.until.Store(noTick)
 	g.seq.random = o.RandomStart
 	if b, ok := o.Clock.(*builtinClock); ok {
 		g.clock, g.wall = nil, b.wallOf(lease != nil)
@@ -104,7 +104,7 @@ func newGenerator(worker int, lease Lease, o *Options) (*Generator, error) {
 	}
 	o.warnOfOldAfter(now)
 	if l.ClockSeqBits > 0 && lease == nil || o.RewindTicks > 0 {
-		g.seq.past = newPast(l, o.RewindTicks)
+		g.seq.trail = newTrail(l, o.RewindTicks)
 	}
 	if o.After > 0 {
 		g.seq.resume(o.After)

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// word is the next ID of the open tick. A tick is open if a call that held the lock took an ID of
-// it, and a built-in clock still reads it. Calls take the IDs of an open tick without the lock: they
-// look at the word, read the clock, and replace the word by a later ID. The IDs from the word's on
-// to the end of the tick are free, and the sequence has none left meanwhile.
+// word is the next ID of the open tick. A tick is open if a call that had the lock took an ID of it,
+// and a built-in clock still reads it. Calls take the IDs of an open tick without the lock: they
+// look at the word, read the clock, and replace the word by a later ID. All IDs from the word to the
+// end of the tick are free; the sequence has none left while the tick is open.
 //
-// Whoever locks the generator seals the word first, and opens it again. A call may stop between its
-// look and its swap, for any time. If IDs were taken meanwhile, or the tick is no longer open, the
-// word differs, and the swap fails. If the word is the same, its ID is free, is the next in order,
-// and lies in what the lease grants at the moment of the swap. If the generator left the tick and
-// rewound to it meanwhile, the clock has read the tick again. So a call takes what it could take
-// under the lock at the moment of the swap.
+// Each function that locks the generator seals the word first, and opens it again at the end. A call
+// may stop between its look and its swap for any time. If IDs were taken by then, or the tick is no
+// longer open, the word differs, and the swap fails. If the word is the same, its ID is free, is the
+// next in order, and lies in what the lease grants at the moment of the swap. If the generator left
+// the tick and rewound to it in between, the clock has read the tick again. So a call takes what it
+// could take under the lock at the moment of the swap.
 type word struct {
 	next atomic.Uint64 // opened plus the ID, or sealed
-	// until is the monotonic time at which the tick that IDs are taken from is no longer the one to
-	// stamp. It is never if no tick is open. It changes while the word is sealed.
+	// until is the end of the open tick, in monotonic time, or noTick if no tick is open. It changes
+	// only while the word is sealed.
 	until atomic.Int64
 }
 
-// never is before every reading of the monotonic clock.
-const never = math.MinInt64
+// noTick is before every reading of the monotonic clock.
+const noTick = math.MinInt64
 
 const (
 	sealed = 0 // so that a zero Generator issues nothing
@@ -51,14 +51,14 @@ func (g *Generator) seal() {
 
 // unlock opens the word if a tick is open, and unlocks g.mu.
 func (g *Generator) unlock() {
-	if g.until.Load() != never && g.seq.left > 0 {
+	if g.until.Load() != noTick && g.seq.left > 0 {
 		g.next.Store(opened | uint64(g.seq.nextID))
 		g.seq.left = 0
 	}
 	g.mu.Unlock()
 }
 
-// leftFrom returns how many IDs a tick has from the ID of word w on.
+// leftFrom returns the number of IDs of a tick from the ID of word w on.
 func (s *sequence) leftFrom(w uint64) int64 {
 	return int64(s.mask&^w>>s.layout.sequenceShift()) + 1
 }
@@ -71,7 +71,8 @@ func (s *sequence) after(w uint64) uint64 {
 	return w + s.mask&-s.mask
 }
 
-// following returns how many of n IDs a tick has from word w on, and the word that follows them.
+// following returns the number of IDs, up to n, that a tick has from word w on, and the word that
+// follows them.
 func (s *sequence) following(w uint64, n int64) (int64, uint64) {
 	if n == 1 {
 		return 1, s.after(w)
@@ -82,7 +83,7 @@ func (s *sequence) following(w uint64, n int64) (int64, uint64) {
 	return n, w + uint64(n)*uint64(s.stride())
 }
 
-// sight is what a call saw before it takes an ID of the open tick.
+// sight is a call's view of the open tick before it takes an ID.
 type sight struct {
 	word uint64
 	born uint64 // see generator.born
@@ -90,8 +91,8 @@ type sight struct {
 
 func (s sight) id() ID { return ID(s.word &^ opened) }
 
-// sight returns what a call sees. It reads the generation before the word: if the generator changes
-// to a window of another generation afterwards, confirm notices that.
+// sight reads the generation before the word: if the generator changes to a window of another
+// generation afterwards, confirm notices that.
 func (g *Generator) sight() (s sight) {
 	s.born = g.born.Load()
 	s.word = g.next.Load()
@@ -101,11 +102,11 @@ func (g *Generator) sight() (s sight) {
 // inTime reads the clock, and reports whether the tick of the word is still open.
 func (g *Generator) inTime() bool { return int64(g.wall.elapsed()) < g.until.Load() }
 
-// claim takes the IDs from the word up to next, and reports whether the word was still the one seen.
+// claim takes the IDs from the word up to next, and reports whether the word had not changed.
 func (g *Generator) claim(s sight, next uint64) bool { return g.next.CompareAndSwap(s.word, next) }
 
-// inTick returns up to n IDs of the open tick. It returns none if no tick is open, or if other calls
-// took IDs each time that it tried.
+// inTick returns up to n IDs of the open tick. It returns none if no tick is open, or if each of its
+// tries met another call's.
 func (g *Generator) inTick(n int64) run {
 	for range tries {
 		s := g.sight()
@@ -126,8 +127,8 @@ func (g *Generator) inTick(n int64) run {
 }
 
 // A call whose word was taken by another call lets other goroutines run, yields times or for
-// maxYield, before it tries again. If it tried again at once, the word's cache line would move
-// between cores for each ID. Instead, one core keeps it for many IDs.
+// maxYield, before its next try. With an immediate next try, the word's cache line would move
+// between cores for each ID; with a pause, one core keeps it for many IDs.
 const (
 	tries    = 4
 	yields   = 4

@@ -194,7 +194,7 @@ func (w *wordWorld) goBack() {
 	w.g.lock()
 	defer w.g.unlock()
 	w.g.wall.anchor = w.g.wall.anchor.Add(-maxLag)
-	w.g.until.Store(never)
+	w.g.until.Store(noTick)
 }
 
 // replace lets the lease of a machine that was cloned take another worker ID.

@@ -2,8 +2,7 @@
 //
 //	err := db.Use(gormid.New(gen))
 //
-// From then on, if a row has no ID, it gets one before GORM inserts it. Two kinds of fields are
-// filled:
+// A row without an ID then gets one before GORM inserts it. Two kinds of fields are filled:
 //
 //   - a primary key whose type is snowflake.ID or a typed.ID;
 //   - a field with the tag gorm:"snowflake" whose type is an integer of 64 bits or a string, such
@@ -22,9 +21,9 @@
 // HAZARD: a key that is an int64, a uint64 or a string and has no tag is not filled: the database
 // numbers the rows 1, 2, 3, and a string stays empty.
 //
-// HAZARD: if the primary key is an integer, GORM lets the database number the rows. Then a row that
-// another program inserts without an ID silently gets 1, 2, 3. With these tags PostgreSQL, MySQL
-// and MariaDB refuse such a row; SQLite numbers it nevertheless:
+// HAZARD: if the primary key is an integer, GORM lets the database number the rows. A row that
+// another program inserts without an ID then silently gets 1, 2, 3. With these tags PostgreSQL,
+// MySQL and MariaDB refuse such a row; SQLite numbers it nevertheless:
 //
 //	ID snowflake.ID `gorm:"primaryKey;autoIncrement:false;check:id > 0"`
 //	ID int64        `gorm:"primaryKey;autoIncrement:false;check:id > 0;snowflake"`
@@ -93,8 +92,8 @@ func eachRow(db *gorm.DB, f func(row reflect.Value)) {
 	}
 }
 
-// check refuses rows with an ID that is 0 in a key of several fields, of which none is filled. It
-// comes when hooks and associations have set what they set.
+// check refuses rows with an ID that is 0 in a key of several fields, none of which is filled. It
+// runs after hooks and associations have set fields.
 func check(db *gorm.DB) {
 	s := db.Statement.Schema
 	if s == nil || s.PrioritizedPrimaryField != nil || slices.ContainsFunc(s.PrimaryFields, tagged) {
@@ -183,8 +182,8 @@ func (p plugin) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
 	}
 }
 
-// slotOf reports whether row has no ID for key, and returns how to set it: nil if row is nil, or a
-// struct that was not passed by a pointer.
+// slotOf reports whether row has no ID for key, and returns a function that sets it, or nil if row is
+// nil or a struct that was not passed by a pointer.
 func slotOf(ctx context.Context, key *schema.Field, row reflect.Value) (zero bool, set func(id any) error) {
 	switch {
 	case row.Kind() == reflect.Map && row.Type() == reflect.TypeFor[map[string]any]() && !row.IsNil():

@@ -11,84 +11,84 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Ranking is what Identify finds. The Shares of all matches, OtherEpoch and None add up to 1.
+// Ranking is the result of Identify. The Shares of all matches, OtherEpoch and None add up to 1.
 type Ranking struct {
 	Matches []Match // all known layouts, the most likely first
 
-	// OtherEpoch is the probability that the IDs have the fields of one of the known layouts, but
-	// count from another epoch. Shape is the likeliest such layout. Its epoch means nothing.
+	// OtherEpoch is the probability of the fields of a known layout with another epoch. Shape is the
+	// likeliest such layout. Its epoch means nothing.
 	OtherEpoch float64
 	Shape      snowflake.Layout
 
 	None float64 // the probability of everything else: another layout, a counter, random numbers
 
-	// Mixture is not nil if it is more likely that the IDs have several layouts, one above the
-	// other. It holds their parts. The other fields are then about all IDs together, and mean
-	// little.
+	// Mixture has the parts of the IDs if they probably have several layouts, each in its own range;
+	// otherwise it is nil. The other fields are then about all IDs together, and mean little.
 	Mixture []Part
 }
 
-// Part is the IDs of a mixture that probably have one layout.
+// Part is a range of IDs that probably have one layout.
 type Part struct {
 	First, Last snowflake.ID
 	IDs         int
 	Best        Match // without Why
 }
 
-// IsKnown reports whether the IDs of the part may well be of a known layout.
+// IsKnown reports whether the part may well have a known layout.
 func (p Part) IsKnown() bool { return p.Best.Share >= 0.05 }
 
-// Match says how well IDs fit a known layout.
+// Match is a known layout, and its fit to IDs.
 type Match struct {
 	Known
 	Share       float64   // the probability of this layout, 0 to 1
-	Sure        float64   // the same for all layouts with these times together; 0 in a mixture
+	Sure        float64   // the probability of all layouts with these times; 0 in a mixture
 	First, Last time.Time // the times of the first and the last ID, if they have this layout
-	Why         []string  // the evidence for the layout, for people to read
+	Why         []string  // the evidence for the layout, for people
 
 	// Grid is more than 0 if all times are multiples of it, and it is much longer than the tick:
 	// the times came from a coarse clock, or from a column of whole seconds.
 	Grid time.Duration
 
-	// Twins are the names of the other layouts that the IDs may have, and that divide an ID in the
-	// same way or give it the same time. Only the epoch, or the names or the order of the fields,
-	// tell them apart. So if nothing but the IDs is known, each of the twins remains possible.
+	// Twins are the names of the other possible layouts that divide an ID in the same way or give it
+	// the same time. Only the epoch, or the names or the order of the fields, tell them apart, so the
+	// IDs alone cannot.
 	Twins []string
 
-	// Not says why the layout is ruled out. Then Share and Sure are 0, and First, Last, Why and
-	// Twins are empty.
+	// Not is the reason why the layout is ruled out. Share and Sure are 0 then, and First, Last, Why
+	// and Twins are empty.
 	Not string
 
 	log float64 // of the probability, up to a factor
 }
 
-// Likely reports whether the times that the layout gives the IDs are probably right: of a hundred
-// such answers, about 95 are.
+// Likely reports whether the times of the IDs by this layout are probably right: of a hundred such
+// answers, about 95 are.
 func (m Match) Likely() bool { return m.Sure >= 0.9 }
 
-// tolerance is how far ahead of now an ID's time may lie.
+// tolerance bounds the lead of an ID's time over now.
 const tolerance = 24 * time.Hour
 
-// Identify returns, for each known layout, how likely it is the layout of the IDs. All IDs should
-// have one layout; a few strangers among them do no harm. If there are more than 500 IDs, it looks
-// at 500 of them, including the smallest and the greatest.
+// Identify returns the probability of each known layout, given the IDs. All IDs should have one
+// layout; a few others do no harm. Of more than 500 IDs, it looks at 500, including the smallest and
+// the greatest.
 //
 // A layout is ruled out if more than half of the IDs do not fit: they have too many bits, or a time
-// before there were such IDs, or a time more than a day after now. The others are compared by how
-// common each is, and by how likely its generators issue exactly these IDs: recent times, few and
-// small worker IDs, and sequences that begin with 0 in each tick are likely. They are also compared
-// with the same divisions under another epoch, and with numbers that merely grow. Many layouts
-// differ in nothing but the epoch or the names of the fields, such as Twitter's and Discord's. Such
-// layouts are twins, and each names the others. Only an ID whose time is known, or that was made
-// just now, tells them apart. Otherwise the twins are ranked by how often people meet their IDs
-// (Twitter's 50, Discord's 40, TSIDs 10, this library's 5, ShardingSphere's 1 and so on), by the
-// age of the last ID (people ask about IDs that are 6 years old on average), and by the fields that
-// Twitter's and Discord's published IDs have. So the true layout itself comes first for 108 of 125
-// published IDs that stand alone, and is one of the first three for 118.
+// before the first such IDs or more than a day after now. The others are compared by their
+// frequency, and by the probability that their generators issue exactly these IDs: recent times, few
+// and small worker IDs, and sequences that begin with 0 in each tick are likely. They are also
+// compared with the same divisions under another epoch, and with numbers that merely grow.
 //
-// The table shows how often the first guess is right, and how often one of the first three is, if
-// twins count as one guess; how many of the first guesses are Likely, and how many of these are
-// right; and how often None is above a half:
+// Many layouts, such as Twitter's and Discord's, differ in nothing but the epoch or the names of the
+// fields. They are twins, and each names the others. Only an ID of a known time, or one just made,
+// tells them apart. Otherwise the twins are ranked by the frequency of their IDs (Twitter's 50,
+// Discord's 40, TSIDs 10, this library's 5, ShardingSphere's 1 and so on), by the age of the last ID
+// (people ask about IDs that are 6 years old on average), and by the fields of Twitter's and
+// Discord's published IDs. So the true layout is the first for 108 of 125 published IDs that stand
+// alone, and one of the first three for 118.
+//
+// The columns count the IDs or sets of IDs for which the first guess is right, or one of the first
+// three, if twins count as one guess; the first guess is Likely, and is Likely and right; and None
+// is above a half:
 //
 //	IDs                         how many  first  in three  likely  right  None
 //	published, alone                 124    118       124      43     43    11
@@ -101,10 +101,10 @@ const tolerance = 24 * time.Hour
 //	unknown systems, 20              150      0         0       0      0    95
 //
 // "SNOWFLAKE_FULL=1 go test ./layouts -run Calibration -v" prints these figures by system. The
-// published IDs are in testdata, with their sources. The simulated IDs are those that one process,
-// many workers, bursts, and quiet and large fleets of each layout would issue, even with many IDs
-// in a tick, and this library with RandomStart. The unknown systems are layouts that are not in the
-// table, layouts with other epochs, counters, dates and random numbers.
+// published IDs are in testdata, with their sources. The simulated IDs are those of one process, many
+// workers, bursts, and quiet and large fleets of each layout, and of this library with RandomStart.
+// The unknown systems are layouts that are not in the table, layouts with other epochs, counters,
+// dates and random numbers.
 func Identify(ids []snowflake.ID, now time.Time) Ranking {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -123,8 +123,8 @@ func Identify(ids []snowflake.ID, now time.Time) Ranking {
 }
 
 // sample returns at most the given number of sorted IDs, in blocks of neighbours, which show the
-// runs of a tick. A block begins where a run does, so that the number with which runs begin also
-// shows.
+// runs of a tick. A block begins at the start of a run, and so shows the number with which runs
+// begin.
 func sample(ids []snowflake.ID, most int) (some []snowflake.ID) {
 	const blocks = 20
 	if len(ids) <= most {
@@ -207,7 +207,7 @@ func sumOf(logs []float64) float64 {
 	return best + math.Log(sum)
 }
 
-// division is how a layout divides an ID: all but the epoch and the names of the fields.
+// division is a layout without the epoch and the names of the fields.
 type division struct {
 	unit           time.Duration
 	node, sequence uint8 // bits
@@ -226,12 +226,12 @@ func (k *Known) sameTime(o *Known) bool {
 	return k.Layout.Epoch == o.Layout.Epoch && a.unit == b.unit && a.nodeFirst == b.nodeFirst && a.node+a.sequence == b.node+b.sequence
 }
 
-// impossible is the share below which a layout is not named as a twin. For example, sequences that
-// count up from 0 are not those of a layout with random sequences.
+// impossible is the share below which a layout is not named as a twin, such as a layout with random
+// sequences for sequences that count up from 0.
 const impossible = 1e-12
 
-// findTwins names a match's twins, and adds to the match what tells it from those twins that are
-// not very unlikely.
+// findTwins names a match's twins, and adds to Why the difference from those that are not very
+// unlikely.
 func (m *Match) findTwins(all []Match) {
 	var epochs, names []string
 	for _, o := range all {

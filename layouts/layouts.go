@@ -1,5 +1,5 @@
-// Package layouts has a table of the layouts of other systems' IDs. [Identify] finds out which of
-// them given IDs have.
+// Package layouts has a table of the layouts of other systems' IDs. [Identify] guesses the layout of
+// given IDs.
 //
 //	tweet, err := snowflake.ParseID("1541815603606036480")
 //	...
@@ -35,9 +35,9 @@
 //	TiDB              -           262,144 a ms      3084     timestamps of TiDB and TiKV
 //	ATProto           1,024       1 in 1 µs         2255     Bluesky's TIDs
 //
-// This library's own layouts are in package snowflake. [All] returns all of these and more, which
-// have no function; [ByName] finds those. If a library's default epoch depends on the language, as
-// yitter's does, or on the machine's time zone, as ShardingSphere's does, there is a name for each.
+// This library's own layouts are in package snowflake. [All] returns all of these and more, without
+// a function; [ByName] finds them. If a library's default epoch depends on the language, as
+// yitter's does, or on the machine's time zone, as ShardingSphere's does, each has a name.
 package layouts
 
 import (

@@ -11,15 +11,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
-// How often people ask about numbers of each kind, in the unit of Known.common.
+// The frequency of questions about numbers of each kind, in the unit of Known.common.
 const (
 	commonNone  = 60  // numbers without a time
 	commonOther = 40  // IDs of layouts whose division of the bits is not in the table
 	commonAll   = 400 // all numbers
 
 	// IDs of a shape with an epoch that is not in the table, relative to IDs of that shape with a
-	// known epoch. commonFixed is for shapes without worker or sequence bits, and with a random
-	// sequence, for which hardly anybody chooses an epoch.
+	// known epoch. commonFixed is for shapes without worker or sequence bits, or with a random
+	// sequence, whose epoch is rarely chosen by users.
 	commonShape = 0.5
 	commonFixed = 0.05
 )
@@ -31,8 +31,8 @@ const (
 	recent  = 6 * 365 * day  // the mean age of the IDs that people ask about
 )
 
-// prior returns the logarithm of how common a layout is, and of how likely the time of its last ID
-// is in its tick.
+// prior returns the logarithm of the frequency of a layout, times the probability of the tick of its
+// last ID.
 func (k *Known) prior(last, now time.Time) float64 {
 	age := now.Sub(last).Seconds()
 	density := 0.6 / recent.Seconds() * math.Exp(-max(age, 0)/recent.Seconds()) // most questions are about IDs of any age
@@ -47,14 +47,14 @@ func (k *Known) prior(last, now time.Time) float64 {
 	return math.Log(k.common) + math.Log(density*k.Layout.Unit.Seconds())
 }
 
-// shape is what a layout has in common with layouts of other epochs.
+// shape returns a layout without its own epoch.
 func (k *Known) shape() Known {
 	l := k.Layout
 	l.Epoch = snowflake.UnixEpoch
 	return Known{Layout: l, since: snowflake.UnixEpoch.Time(), random: k.random, countsOn: k.countsOn, anyWorker: k.anyWorker}
 }
 
-// shapes returns the shapes of the table, and how common each is with any known epoch.
+// shapes returns the shapes of the table, each with its frequency under all known epochs.
 var shapes = sync.OnceValue(func() (all []Known) {
 	for _, k := range table {
 		s := k.shape()
@@ -71,10 +71,10 @@ var shapes = sync.OnceValue(func() (all []Known) {
 	return all
 })
 
-// judgeShape returns the logarithm of the probability that the IDs have a shape, and count from an
-// epoch that is not in the table.
+// judgeShape returns the logarithm of the probability that the IDs have a shape with an epoch that is
+// not in the table.
 func (k *Known) judgeShape(ids []snowflake.ID, now time.Time, scale float64) float64 {
-	// Whatever the epoch is, the median of the IDs has a time in the past.
+	// With any epoch, the time of the IDs' median is before now.
 	o := *k
 	elapsed := o.Layout.Decode(ids[len(ids)/2]).Time.Sub(snowflake.UnixEpoch.Time())
 	if elapsed > now.Sub(snowflake.UnixEpoch.Time()) {
@@ -140,7 +140,7 @@ func (k *Known) fits(id snowflake.ID, now time.Time) bool {
 	return k.Layout.Check(id) == nil && !t.Before(k.begin()) && !t.After(now.Add(tolerance))
 }
 
-// refuse says why an ID does not fit the layout.
+// refuse returns the reason why an ID does not fit the layout.
 func (k *Known) refuse(id snowflake.ID) string {
 	switch t := k.Layout.Decode(id).Time; {
 	case k.Layout.Check(id) != nil:
@@ -154,37 +154,37 @@ func (k *Known) refuse(id snowflake.ID) string {
 
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// evidence is what is counted of IDs under the assumption that they have one layout. A run is the
-// IDs of one generator in one tick. If the sequence numbers of a run have no gaps, it is one
-// observation, however many IDs it has. Otherwise a burst would outweigh everything else.
+// evidence has counts of IDs under the assumption that they have one layout. A run is the IDs of one
+// generator in one tick. If the sequence numbers of a run have no gaps, it is one observation,
+// because otherwise a burst would outweigh everything else.
 type evidence struct {
 	*Known
-	log         float64 // of the probability of the runs
-	newFields   float64 // of the probability of the numbers of generators
-	newStarts   float64 // of the probability of the numbers with which runs begin, each once
+	log         float64 // the logarithm of the probability of the runs
+	newFields   float64 // the same of the numbers of generators
+	newStarts   float64 // the same of the numbers with which runs begin, each once
 	runs        int
 	ticks       int
 	first       time.Time
 	last        snowflake.Parts
 	before      map[fields]issued // the last ID of each generator
-	starts      map[int]int       // how many runs begin with a sequence number
+	starts      map[int]int       // the number of runs that begin with each sequence number
 	maxSequence int
 	step        time.Duration // the greatest common divisor of the times between ticks
 	refused     int           // IDs that cannot be of the layout
-	reason      string        // why the first of them cannot
+	reason      string        // the reason for the first of them
 }
 
 // fields name a generator.
 type fields struct{ clockSeq, datacenter, worker int }
 
-// issued is the last ID of a generator, and how many runs it has.
+// issued is the last ID of a generator, and the number of its runs.
 type issued struct {
 	snowflake.Parts
 	runs int
 }
 
-// enough is how many IDs, and how many new numbers, count in full. If there are more, their mean
-// counts this many times.
+// enough is the number of IDs, and of new numbers, that count in full. If there are more, their mean
+// counts so many times.
 const enough = 20
 
 // optional is the share of fleets that use a layout in one of its [Known.uses].
@@ -225,7 +225,7 @@ func timeFirst(l snowflake.Layout, ids []snowflake.ID) (sorted []snowflake.ID) {
 	return sorted
 }
 
-// judge says how well IDs, which are sorted, fit the layout.
+// judge returns the fit of sorted IDs to the layout.
 func (k *Known) judge(ids []snowflake.ID, now time.Time, scale float64) Match {
 	e := k.evidence(ids, now)
 	if 2*e.refused > len(ids) || len(ids) == 0 {
@@ -319,8 +319,8 @@ func (e *evidence) add(p snowflake.Parts) {
 	e.last = p
 }
 
-// time returns the logarithm of the probability of a run's tick, after the tick of the run before.
-// It leaves out the first tick.
+// time returns the logarithm of the probability of a run's tick, given the previous run's, and 0 for
+// the first run.
 func (e *evidence) time(t time.Time) float64 {
 	if e.runs == 0 {
 		e.first, e.ticks = t, 1
@@ -347,9 +347,9 @@ func divisor(a, b time.Duration) time.Duration {
 	return a
 }
 
-// generator returns the logarithm of the probability that a run is of its generator, which has had
-// some runs: as often as before, and once of a new generator. The probability of a new generator's
-// numbers is in e.newFields.
+// generator returns the logarithm of the probability of a run's generator, which has had some runs:
+// its share of the runs, where a new generator counts as one run. The probability of a new
+// generator's numbers is in e.newFields.
 func (e *evidence) generator(g fields, p snowflake.Parts, runs int) float64 {
 	if e.use.largeFleet { // each run may be of any generator
 		return -float64(e.division().node) * math.Ln2
@@ -370,9 +370,9 @@ func (e *evidence) generator(g fields, p snowflake.Parts, runs int) float64 {
 	return math.Log(float64(max(runs, 1)) / float64(e.runs+1))
 }
 
-// start returns the logarithm of the probability of the sequence number with which a run begins: as
-// often as before, and once as no run begins yet. Most runs begin with 0, some with another small
-// number, some with any. How likely a number is that comes for the first time is in e.newStarts.
+// start returns the logarithm of the probability of the sequence number with which a run begins: its
+// share of the runs, where a new number counts as one run. Most runs begin with 0, some with another
+// small number, some with any. The probability of a new number is in e.newStarts.
 func (e *evidence) start(sequence int) float64 {
 	bits := e.Layout.SequenceBits
 	switch {
@@ -404,8 +404,8 @@ func (e *evidence) start(sequence int) float64 {
 	return e.learn(sequence, 1, 1)
 }
 
-// learn returns the logarithm of the probability of a sequence number that had the probability p
-// before there were any IDs. p has the weight of the given number of runs.
+// learn returns the logarithm of the probability of a sequence number whose probability was p before
+// the first ID. p has the weight of the given number of runs.
 func (e *evidence) learn(sequence int, runs, p float64) float64 {
 	n := e.starts[sequence]
 	e.starts[sequence]++
@@ -433,7 +433,7 @@ func (e *evidence) why(n int, now time.Time) []string {
 	}
 }
 
-// ago says how long ago something was.
+// ago describes an age.
 func ago(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

@@ -15,16 +15,16 @@ const (
 	mostCuts      = 4    // places between IDs where a part may end
 )
 
-// mixture returns the parts of sorted IDs, if it is more likely that they have several layouts, one
-// above the other, than that they have one. Otherwise it returns nil.
+// mixture returns the parts of sorted IDs if they more likely have several layouts, each in its own
+// range, than one. Otherwise it returns nil.
 func mixture(ids []snowflake.ID, now time.Time) []Part {
 	ids = sample(ids, mostSampled)
 	scale := min(1, mostCuts*enough/float64(len(ids)))
 	cuts := append(cutsOf(ids), len(ids))
 	// Each part after the first costs the probability of its layout and its place.
 	cost := math.Log(commonMixture/mostCuts) - math.Log(commonAll)
-	logs := []float64{0}   // of the probability of the likeliest parts up to each cut
-	parts := [][]Part{nil} // these parts
+	parts := [][]Part{nil} // the likeliest parts up to each cut
+	logs := []float64{0}   // the logarithm of their probability
 	starts := append([]int{0}, cuts...)
 	for _, end := range cuts {
 		best, log := []Part(nil), math.Inf(-1)
@@ -62,7 +62,7 @@ func partOf(ids []snowflake.ID, r Ranking) Part {
 	return Part{ids[0], ids[len(ids)-1], len(ids), best}
 }
 
-// cutsOf returns the places where sorted IDs grow most, in order.
+// cutsOf returns the places of the largest growth of sorted IDs, in order.
 func cutsOf(ids []snowflake.ID) (cuts []int) {
 	for i := 1; i < len(ids); i++ {
 		cuts = append(cuts, i)

@@ -16,22 +16,22 @@ type Known struct {
 	About  string // a description, as a phrase
 	Source string // the file or document that defines it
 
-	// Form is how IDs of this layout are written, if they are hardly ever written in decimal.
+	// Form is the usual form of these IDs, if it is not decimal.
 	Form string
 
-	// NodeFirst is true if an ID has the worker above the time, as no [snowflake.Layout] has it. Then
-	// Layout has the fields in another order, and does not decode the ID. All has no such layout.
+	// NodeFirst is true if an ID has the worker above the time. Layout has the fields in another
+	// order then, and does not decode the ID. All has no such layout.
 	NodeFirst bool
 
 	// hosts are the sites whose URLs, and the namespaces whose URNs, contain IDs of this layout.
 	hosts []string
 
-	// since is a time before the first ID. If it is zero, that is the epoch. If a layout counts
-	// from 1970, its first ID is much later than its epoch.
+	// since is a time before the first ID; zero for the epoch. If a layout counts from 1970, its first
+	// ID is much later than its epoch.
 	since time.Time
 
-	// random is true if the layout's sequence is random or scrambled, and does not
-	// count up from 0 in each tick.
+	// random is true if the layout's sequence is random or scrambled, instead of counting up from 0
+	// in each tick.
 	random bool
 
 	// countsOn is true if the sequence continues from tick to tick, instead of beginning with 0.
@@ -41,29 +41,27 @@ type Known struct {
 	// no likelier than others.
 	anyWorker bool
 
-	// usual returns how likely the datacenter and the worker of an ID are in the system that the
-	// layout is named after, if that is known. Otherwise is how likely they are in any layout.
-	// usually is the share of the system's IDs among all of the layout.
+	// usual returns the probability of the datacenter and the worker of an ID in the system that the
+	// layout is named after, if that is known; otherwise is their probability in any layout. usually
+	// is the share of the system's IDs among all of the layout.
 	usual   func(p snowflake.Parts, otherwise float64) float64
 	usually float64
 
-	// use is how generators use the layout by default, and uses are other ways to use it.
-	use  use
-	uses []use
+	use  use   // the default use
+	uses []use // other uses
 
-	// common is how often people meet IDs of this layout, relative to the others.
+	// common is the frequency with which people meet IDs of this layout, relative to the others.
 	common float64
 }
 
-// All returns the known layouts: first this library's own, then the others by how well known they
-// are. If a library's default epoch depends on the language or the time zone, there is a Known for
-// each.
+// All returns the known layouts: first this library's own, then the others, roughly the best known
+// first.
 func All() []Known { return slices.Clone(table) }
 
-// use is how generators use a layout.
+// use is a way to use a layout.
 type use struct {
 	lowerHalf  bool // each tick's sequence starts at a random number of the lower half
-	largeFleet bool // each run may be of any worker, since hundreds have random worker IDs
+	largeFleet bool // each run may be of any worker, because hundreds have random worker IDs
 }
 
 // Other uses of this library: with Options.RandomStart, and by a large fleet.
@@ -187,13 +185,13 @@ var rearranged = []Known{
 		Source: "seata/seata: IdWorker.java, since pull request 3175", anyWorker: true, random: true, common: 1},
 }
 
-// seata counts from 2020-05-03 in China's zone. xid is how Seata writes its IDs.
+// seata counts from 2020-05-03 in China's zone. xid is the form of Seata's IDs.
 var seata = millis(41, 10, 12, 1588435200000)
 
 const xid = "XID of Seata"
 
-// ofTwitter is the datacenters of Twitter's published IDs since 2015: mostly 11, and none below 8. Of
-// the years before, it returns what is likely of any layout.
+// ofTwitter has the datacenters of Twitter's published IDs since 2015: mostly 11, and none below 8.
+// For earlier years it returns otherwise.
 func ofTwitter(p snowflake.Parts, otherwise float64) float64 {
 	likely := 0.0
 	switch {
@@ -212,7 +210,7 @@ func ofTwitter(p snowflake.Parts, otherwise float64) float64 {
 	return likely / 32
 }
 
-// ofDiscord is the fields of Discord's published IDs: nearly all are of process 0, the worker here.
+// ofDiscord has the fields of Discord's published IDs: nearly all are of process 0, the worker here.
 func ofDiscord(p snowflake.Parts, _ float64) float64 {
 	likely := 0.25 * mixed(p.Worker-1, 5, 0.9)
 	if p.Worker == 0 {
@@ -234,8 +232,8 @@ func ByName(name string) (k Known, ok bool) {
 	return Known{}, false
 }
 
-// ByHost returns the layout of the IDs in the URLs of a host, such as x.com or www.x.com. If it is
-// not known, ok is false.
+// ByHost returns the layout of the IDs in the URLs of a host, such as x.com or www.x.com. If the host
+// is not known, ok is false.
 func ByHost(host string) (k Known, ok bool) {
 	host = strings.ToLower(host)
 	for _, k := range table {

@@ -1,18 +1,16 @@
 // Package opaque writes IDs as texts or as numbers that reveal nothing to outsiders.
 //
-// A snowflake ID shows when it was made, by which worker, and roughly how many IDs there are.
-// Whoever has one ID can guess others. If customers must not learn this from a URL, show them the
-// text of a Codec instead, and keep the ID in the database:
+// A snowflake ID shows its time and worker, and roughly the number of IDs. Whoever has one ID can
+// guess others. If customers must not learn this from a URL, show them the text of a Codec instead,
+// and keep the ID in the database:
 //
 //	orders, err := opaque.New(key, "order") // key: 32 random bytes, from your secrets
 //	...
 //	text := orders.Encode(id)      // 22 letters and digits
 //	id, err := orders.Decode(text) // the ID, or an error that matches snowflake.ErrInvalidID
 //
-// For a public API, [Codec.WithPrefix] puts a prefix before each text, as in
-// order_6jBeLMBn6gylueyOncP6gT, so that people see what a text names.
-//
-// If a column or an API wants an integer, see "Numbers" below.
+// [Codec.WithPrefix] puts a prefix before each text, for people: order_6jBeLMBn6gylueyOncP6gT. If a
+// column or an API wants an integer, see "Numbers" below.
 //
 // # What it protects
 //
@@ -25,11 +23,11 @@
 //
 // # What it does not protect
 //
-//   - Access. A text is not an authorisation. Whoever has a text can use it and pass
-//     it on, for ever. Check in each request whether this user may see this order.
-//   - Equality. An ID has the same text each time (with one key and purpose, in one
-//     base), so that it can be part of a URL and of a cache's key. So if somebody
-//     sees a text twice, they know that it names the same thing.
+//   - Access. A text is not an authorisation. Whoever has a text can use it and pass it on for ever.
+//     Check in each request whether this user may see this order.
+//   - Equality. With one key and purpose, in one base, an ID always has the same text, which can be
+//     part of a URL and of a cache's key. So anyone who sees a text twice knows that it names the
+//     same thing.
 //   - A leaked key. Whoever has the key can read all texts and make new texts. If you
 //     change the key, the leaked key still reads the old texts.
 //
@@ -40,14 +38,15 @@
 // does. But a number has no room for a check, so use a text where you can:
 //
 //   - Every number is the number of some ID. If you have n IDs, a guess is the number of one of
-//     them with a probability of n / 2^63. So expect that an ID from DecodeInt may not exist.
+//     them with a probability of n / 2^63. So an ID from DecodeInt may not exist.
 //   - A number does not show its purpose or its key. If either is wrong, DecodeInt returns another
-//     ID and no error. If you change the key, all numbers change: store beside each number which
-//     key it has, and decode an old number with a Codec of its key.
-//   - As with a text, access and equality are not protected, nor anything from whoever has the key.
-//   - JavaScript rounds integers above 2^53, so in JSON write the number as a string.
-//   - The web page of this module takes a number for an ID, because it has no keys, and must get
-//     none. Decode numbers with "snowflake decode --opaque-int".
+//     ID and no error. If you change the key, all numbers change: store the key's name with each
+//     number, and decode an old number with a Codec of its key.
+//   - Like a text, a number does not protect access or equality, and hides nothing from anyone who
+//     has the key.
+//   - JavaScript rounds integers above 2^53, so write the number as a string in JSON.
+//   - The web page of this module takes a number for an ID, because it must not have keys. Decode
+//     numbers with "snowflake decode --opaque-int".
 //
 // The numbers are a permutation of 63 bits by a method of [NIST SP 800-38G], FF1: a Feistel network
 // of ten rounds, each of which is a block of AES-256. The known attacks on FF1 (Bellare, Hoang and
@@ -60,20 +59,19 @@
 //
 // # How it works
 //
-// An ID and 64 zero bits are encrypted as one block of AES-256. Decode decrypts the
-// block, and refuses it unless all of these zeros are there (and the zero that is
-// an ID's sign). The AES key is HKDF-SHA256 of the secret key, without a salt, with
-// the info "snowflake/opaque/1/" followed by the purpose. The text is the block as
-// a big-endian number of 128 bits, in base 62 or base 32, after the prefix if there is
-// a prefix. Nothing else is in it, so other languages can read it with a few lines.
+// An ID and 64 zero bits are encrypted as one block of AES-256. Decode decrypts the block, and
+// refuses it unless these bits, and the ID's sign, are zero. The AES key is HKDF-SHA256 of the
+// secret key, without a salt, with the info "snowflake/opaque/1/" followed by the purpose. The text
+// is the prefix, if any, and the block as a big-endian number of 128 bits, in base 62 or base 32. So
+// a few lines in another language can read it.
 //
 // A number is FF1 of the ID's 63 bits, the highest first, with radix 2 and the empty tweak. Its AES
 // key is made in the same way, with the info "snowflake/opaque/int/1/" followed by the purpose.
 //
-// Decode tries every key, and checks the zeros without a branch. So the time that Decode takes
-// shows neither how nearly a forgery passed, nor which key wrote a text. Otherwise the time depends
-// only on the text, which is not secret. If the processor has no AES instructions, crypto/aes reads
-// tables, and its time can depend on the key.
+// Decode tries every key, and checks the zeros without a branch. So its time shows neither how
+// nearly a forgery passed, nor the key of a text. Otherwise the time depends only on the text, which
+// is not secret. If the processor has no AES instructions, crypto/aes reads tables, and its time can
+// depend on the key.
 //
 // [NIST SP 800-38G]: https://doi.org/10.6028/NIST.SP.800-38G
 package opaque
@@ -93,7 +91,7 @@ import (
 )
 
 const (
-	// KeySize is the size of a key in bytes.
+	// KeySize is the length of a key in bytes.
 	KeySize = 32
 
 	// MaxKeys is the greatest number of keys that a Codec takes. Each key adds 2^-65 to the
@@ -120,16 +118,15 @@ type keys struct {
 	ints  *permutation   // of the newest key
 }
 
-// New returns a Codec that encodes with key, and decodes with key and each of
-// older. A key is 32 random bytes that you use for nothing else. If your secrets
-// have it as 64 hexadecimal digits, decode them with encoding/hex first. The
-// purpose, for example "order", is the kind of thing that the IDs name. It is not
-// secret, and must not change.
+// New returns a Codec that encodes with key, and decodes with key and each of older. A key is 32
+// random bytes that you use for nothing else. If your secrets have it as 64 hexadecimal digits,
+// decode them with encoding/hex first. The purpose, for example "order", is the kind of thing that
+// the IDs name. It is not secret, and must not change.
 //
 // To change the key, first give every process the new key as one of older. Then make it the key,
 // and move the earlier key to older. Drop the earlier key when you no longer need to read its
-// texts. A text does not say which key it was written with, because that would tell outsiders how
-// old it is. So Decode tries all keys, at the cost of one block of AES each.
+// texts. A text does not name its key, because that would show its age to outsiders. So Decode tries
+// all keys, at the cost of one block of AES each.
 //
 // The error matches [snowflake.ErrInvalidOptions] if a key does not have 32 bytes or is all zeros,
 // if there are more than 16 keys, or if the purpose is empty.
@@ -177,14 +174,13 @@ func derive(key []byte, info string) (cipher.Block, error) {
 	return block, nil
 }
 
-// WithPrefix returns a Codec with the keys and the purpose of c, whose texts begin
-// with prefix and an underscore: order_6jBeLMBn6gylueyOncP6gT. It reads only texts with
-// this prefix, and c only texts without a prefix. The prefix is for people: it is not
-// encrypted, and the purpose alone keeps the kinds apart.
+// WithPrefix returns a Codec with the keys and the purpose of c, whose texts begin with prefix and an
+// underscore: order_6jBeLMBn6gylueyOncP6gT. It reads only texts with this prefix, and c only texts
+// without a prefix. The prefix is for people: it is not encrypted, and the purpose alone keeps the
+// kinds apart.
 //
-// A prefix is 1 to 63 of a-z, 0-9 and underscores, with a letter first and no underscore
-// last, as in package typed. If it is anything else, the error matches
-// [snowflake.ErrInvalidOptions].
+// A prefix is 1 to 63 of a-z, 0-9 and underscores, with a letter first and no underscore last, as in
+// package typed. If it is anything else, the error matches [snowflake.ErrInvalidOptions].
 func (c *Codec) WithPrefix(prefix string) (*Codec, error) {
 	if why := rule.Wrong(prefix); why != "" {
 		return nil, fmt.Errorf("%w: opaque: the prefix %q %s", snowflake.ErrInvalidOptions, prefix, why)
@@ -192,30 +188,28 @@ func (c *Codec) WithPrefix(prefix string) (*Codec, error) {
 	return &Codec{keys: c.keys, prefix: prefix + "_"}, nil
 }
 
-// Encode returns the text of id: always 22 characters of 0-9A-Za-z, which are safe in a URL, a file
-// name and a command line. Capitals differ from small letters; where they must not, use
-// [Codec.EncodeBase32]. If c has a prefix, the text begins with it. If id is negative, Decode
-// refuses its text.
+// Encode returns the text of id: the prefix, if c has one, and 22 characters of 0-9A-Za-z, which are
+// safe in a URL, a file name and a command line. Decode refuses the text of a negative ID.
 func (c *Codec) Encode(id snowflake.ID) string {
 	b := c.seal(id).base62()
 	return c.prefix + string(b[:])
 }
 
 // EncodeBase32 returns the text of id for places where capitals equal small letters, such as some
-// file systems or, if c has no prefix, host names. It is always 26 of Crockford's digits, in small
-// letters. If c has a prefix, the text begins with it.
+// file systems or, without a prefix, host names: the prefix, if c has one, and 26 of Crockford's
+// digits in small letters.
 func (c *Codec) EncodeBase32(id snowflake.ID) string {
 	b := c.seal(id).base32()
 	return c.prefix + string(b[:])
 }
 
-// Decode returns the ID of a text that Encode or EncodeBase32 wrote with one of the
-// keys of c, for its purpose and with its prefix. A text of EncodeBase32 may be in
-// capitals. If the text is anything else, the error matches [snowflake.ErrInvalidID].
-// The error does not contain the text, because it may be most of a valid text.
+// Decode returns the ID of a text that Encode or EncodeBase32 wrote with one of the keys of c, for
+// its purpose and with its prefix. A text of EncodeBase32 may be in capitals. If the text is
+// anything else, the error matches [snowflake.ErrInvalidID]. The error does not contain the text,
+// because it may be most of a valid text.
 //
-// Whoever has a text can also write it in base 32 or in capitals. So to find out whether something
-// was seen before, compare IDs, not texts.
+// Anyone who has a text can also write it in base 32 or in capitals. So to recognise what was seen
+// before, compare IDs, not texts.
 func (c *Codec) Decode(text string) (snowflake.ID, error) {
 	var n number
 	var ok bool
@@ -241,8 +235,8 @@ func (c *Codec) Decode(text string) (snowflake.ID, error) {
 	return id, nil
 }
 
-// blocks holds memory for AES. Because cipher.Block is an interface, local variables would be
-// allocated in each call.
+// blocks has memory for AES. Because cipher.Block is an interface, each call would allocate a local
+// variable.
 var blocks = sync.Pool{New: func() any { return new([aes.BlockSize]byte) }}
 
 // seal encrypts id with the newest key.

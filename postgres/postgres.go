@@ -1,6 +1,5 @@
-// Package postgres has what a program needs to query PostgreSQL by lists of IDs. A single ID needs
-// nothing: as a parameter it is a bigint. docs/recipes.md has more for pgx, database/sql and
-// mappers.
+// Package postgres lets a program query PostgreSQL by lists of IDs. A single ID needs nothing: as a
+// parameter it is a bigint. docs/recipes.md has more for pgx, database/sql and mappers.
 package postgres
 
 import (
@@ -14,15 +13,14 @@ import (
 //
 //	rows, err := db.Query(ctx, `SELECT ... WHERE id = ANY($1)`, postgres.Array(ids))
 //
-// It works in each mode of pgx, in which a []snowflake.ID does not, and through database/sql. If
-// ids is empty or nil, the array is empty, not NULL. If an ID is negative, the query
-// fails with an error that matches [snowflake.ErrInvalidID].
+// It works through database/sql and, unlike a []snowflake.ID, in each mode of pgx. If ids is empty or
+// nil, the array is empty, not NULL. If an ID is negative, the query fails with an error that
+// matches [snowflake.ErrInvalidID].
 func Array[T ~int64](ids []T) driver.Valuer { return array[T](ids) }
 
 type array[T ~int64] []T
 
-// Value returns the array as PostgreSQL reads it: {1,2,3}. If an ID is negative, the
-// error matches ErrInvalidID and names the ID and its index.
+// Value returns the array in PostgreSQL's form: {1,2,3}.
 func (a array[T]) Value() (driver.Value, error) {
 	const decimalMax = 19
 	b := append(make([]byte, 0, 2+len(a)*(decimalMax+1)), '{')

@@ -13,16 +13,14 @@ import (
 )
 
 // FromPrivateIP returns the host part (see [FromIP]) of the host's private IPv4 address, in
-// 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 (RFC 1918). If there is not exactly one such address,
-// the error matches [ErrNoWorkerID]. Interfaces that are down do not count, nor do loopback
-// interfaces.
+// 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 (RFC 1918). If there is not exactly one such address
+// on the interfaces that are up, except loopback, the error matches [ErrNoWorkerID].
 //
-// HAZARD: different hosts often get the same number. 10.1.0.7/24 and 10.2.0.7/24
-// are both worker 7. Containers on two hosts, each with its own bridge network, can
-// both have 172.17.0.7/16. All processes of one host have the same number. If DHCP
-// or a new container reuses an address, its next holder may begin while the last
-// holder still runs, cut off or paused. Lease the worker ID, unless all processes
-// are on one network and each has an address that is never reused.
+// HAZARD: different hosts often get the same number. 10.1.0.7/24 and 10.2.0.7/24 are both worker 7.
+// Containers on two hosts, each with its own bridge network, can both have 172.17.0.7/16. All
+// processes of one host have the same number. If DHCP or a new container reuses an address, the
+// process that had it before may still run, cut off or paused. Lease the worker ID, unless all
+// processes are on one network and no address is reused.
 func FromPrivateIP(l snowflake.Layout) (int, error) {
 	all, err := interfaces()
 	if err != nil {
@@ -31,14 +29,14 @@ func FromPrivateIP(l snowflake.Layout) (int, error) {
 	return fromInterfaces(all, l)
 }
 
-// FromIP returns the host part of address, which is all bits after the prefix: 7
-// for 10.1.0.7/24 and 263 for 10.1.1.7/22. Every host part of the network must fit
-// the layout's worker bits, not only this host's: 10.1.0.7/16 needs 16 worker bits.
-// If they do not fit, the error's Value is the largest host part.
+// FromIP returns the host part of address, which is all bits after the prefix: 7 for 10.1.0.7/24 and
+// 263 for 10.1.1.7/22. Every host part of the network must fit the layout's worker bits, not only
+// this host's: 10.1.0.7/16 needs 16 worker bits. If they do not fit, the error's Value is the
+// largest host part.
 //
-// The error matches [ErrNoWorkerID] if the address has no host part, such as
-// 10.1.0.7/32, or if it is a network and not the address of a host, such as
-// 10.1.0.0/24. Some container networks and clouds give each host a /32.
+// The error matches [ErrNoWorkerID] if the address has no host part, such as 10.1.0.7/32, or if it
+// is the address of a network, such as 10.1.0.0/24. Some container networks and clouds give each
+// host a /32.
 //
 // HAZARD: different hosts often get the same number: see [FromPrivateIP].
 func FromIP(address netip.Prefix, l snowflake.Layout) (int, error) {
@@ -94,7 +92,7 @@ func interfaces() ([]iface, error) {
 	return all, nil
 }
 
-// fromInterfaces is FromPrivateIP on a host with these interfaces.
+// fromInterfaces is FromPrivateIP for a host with the interfaces all.
 func fromInterfaces(all []iface, l snowflake.Layout) (int, error) {
 	var found []netip.Prefix
 	var names, where []string

@@ -5,15 +5,14 @@ import (
 	"net"
 )
 
-// SonyflakeMachineID returns the machine ID, 0 to 65535, that sonyflake takes if its settings have
-// none: the low 16 bits of the host's first IPv4 address that is private or link-local
-// (169.254.0.0/16), as in sonyflake 1.3 and 2.2. With it a program that used sonyflake keeps its
-// machine ID on the day of the move. If there is no such address, the error matches
-// [ErrNoWorkerID].
+// SonyflakeMachineID returns the default machine ID of sonyflake 1.3 and 2.2, 0 to 65535: the low 16
+// bits of the host's first IPv4 address that is private or link-local (169.254.0.0/16). With it a
+// program that used sonyflake keeps its machine ID on the day of the move. If there is no such
+// address, the error matches [ErrNoWorkerID].
 //
 // HAZARD: another address may become the first when an interface is added, such as a container
 // engine's. Hosts whose addresses differ only in the first 16 bits have the same number, and so do
-// all processes of a host. Lease the worker ID instead, as soon as you can.
+// all processes of a host. Lease the worker ID as soon as you can.
 func SonyflakeMachineID() (int, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

@@ -6,18 +6,16 @@
 //	...
 //	gen, err := snowflake.New(worker, nil)
 //
-// A number that does not fit the layout is refused. It is never cut to fit, because two different
-// numbers could then become the same worker ID.
-//
 // HAZARD: nothing here can tell whether another process has the same worker ID, or which IDs an
-// earlier process issued with it; see [snowflake.New]. The documentation of each function says when
-// two processes get the same number. If you cannot rule that out, lease the worker ID: see package
+// earlier process issued with it; see [snowflake.New]. The doc of each function says when two
+// processes get the same number. If you cannot rule that out, lease the worker ID: see package
 // lease.
 //
-// If there is no worker ID, the error matches [ErrNoWorkerID]. If the worker ID does not fit the
-// layout, the error matches [snowflake.ErrWorkerRange] and is a [*snowflake.FieldRangeError]; if an
-// int cannot hold the number, the error's Value is the largest int. If the layout is not valid, the
-// error matches [snowflake.ErrInvalidLayout]. Other errors are the operating system's.
+// If there is no worker ID, the error matches [ErrNoWorkerID]. A number that does not fit the layout
+// is refused with a [*snowflake.FieldRangeError], and not cut to fit, because two numbers could then
+// become one worker ID; if an int cannot hold the number, the error's Value is the largest int. If
+// the layout is not valid, the error matches [snowflake.ErrInvalidLayout]. Other errors are the
+// operating system's.
 package workerid
 
 import (
@@ -30,15 +28,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// ErrNoWorkerID is returned if the variable, the name or the address contains no worker ID. The
-// text of the error says what was found instead.
+// ErrNoWorkerID is returned if the variable, the name or the address contains no worker ID. The error
+// shows the text that it contains.
 var ErrNoWorkerID = errors.New("workerid: no worker ID")
 
-// FromEnv returns the worker ID in the environment variable called name. The
-// variable must be decimal digits with nothing around them and no leading zeros.
+// FromEnv returns the worker ID in the environment variable called name, which must be decimal digits
+// without spaces or leading zeros.
 //
-// HAZARD: if several processes are started from one configuration, they get the
-// same worker ID. Set the variable for each process.
+// HAZARD: processes that are started from one configuration get the same worker ID. Set the variable
+// for each process.
 func FromEnv(name string, l snowflake.Layout) (int, error) {
 	text, ok := os.LookupEnv(name)
 	if !ok {
@@ -54,12 +52,11 @@ func FromEnv(name string, l snowflake.Layout) (int, error) {
 	return worker, nil
 }
 
-// FromHostname returns the ordinal of a pod of a Kubernetes StatefulSet, which it takes from the
-// name of the host: it is 7 in the pod web-7. See [FromPodName] and its hazards.
+// FromHostname is [FromPodName] for the name of the host, and has its hazards.
 //
-// HAZARD: a pod with hostNetwork has the name of its node. If the pod's template
-// sets hostname, all pods have that name. In both cases, get the pod's name from the
-// downward API, and pass it to FromPodName.
+// HAZARD: a pod with hostNetwork has the name of its node. If the pod's template sets hostname, all
+// pods have that name. In both cases, get the pod's name from the downward API, and pass it to
+// FromPodName.
 func FromHostname(l snowflake.Layout) (int, error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -68,20 +65,17 @@ func FromHostname(l snowflake.Layout) (int, error) {
 	return FromPodName(name, l)
 }
 
-// FromPodName returns the ordinal of the StatefulSet's pod called name. The ordinal
-// is the number after the last hyphen of the name's first label: it is 7 in web-7
-// and in web-7.web.default.svc.cluster.local.
+// FromPodName returns the ordinal of the pod called name of a Kubernetes StatefulSet: the number after
+// the last hyphen of the name's first label, which is 7 in web-7 and in
+// web-7.web.default.svc.cluster.local.
 //
-// HAZARD: an ordinal is unique only within one StatefulSet of one cluster. A second
-// StatefulSet, a second cluster, and a second container of the pod have the same
-// ordinals: give each its own datacenter, or lease the worker ID. Kubernetes stops
-// a pod before it starts the next pod with that ordinal, with two exceptions: if a
-// pod is deleted by force, or if its node is given up while the pod still runs, two
-// pods can have one ordinal.
+// HAZARD: an ordinal is unique only within one StatefulSet of one cluster. A second StatefulSet, a
+// second cluster, and a second container of the pod have the same ordinals: give each its own
+// datacenter, or lease the worker ID. If a pod is deleted by force, or its node is given up while
+// the pod runs, the next pod with that ordinal starts before this pod has stopped.
 //
-// HAZARD: only a StatefulSet's pods have ordinals. Other names can look as if they had one:
-// ip-10-0-3-4 would be worker 4. The names of a Deployment's pods end in five random characters; in
-// one of 850 names, these are all digits.
+// HAZARD: other names can look as if they had an ordinal: ip-10-0-3-4 would be worker 4. The names of
+// a Deployment's pods end in five random characters; in one of 850 names, these are all digits.
 func FromPodName(name string, l snowflake.Layout) (int, error) {
 	label, _, _ := strings.Cut(name, ".")
 	hyphen := strings.LastIndexByte(label, '-')

@@ -1,9 +1,9 @@
-// Package vmclock tells whether a virtual machine was started again from a snapshot.
+// Package vmclock detects that a virtual machine was started again from a snapshot.
 //
 // Linux offers a page of memory that the hypervisor writes, as the device /dev/vmclock0. The page's
 // vm_generation_counter changes when the machine is loaded from a snapshot. Two machines that are
-// loaded from one snapshot may get the same value (Firecracker counts). Its layout is that of the
-// kernel's include/uapi/linux/vmclock-abi.h.
+// loaded from one snapshot may get the same value (Firecracker counts). The page's layout is that of
+// the kernel's include/uapi/linux/vmclock-abi.h.
 package vmclock
 
 import (
@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 )
 
-// Device is the path of the device, if the machine has one. The tests change it.
+// Device is the default path of the device. Tests change it.
 var Device = "/dev/vmclock0"
 
-// ErrNoCounter matches the error of Open if the device has no generation counter.
+// ErrNoCounter is returned by Open if the device has no generation counter.
 var ErrNoCounter = errors.New("vmclock: no generation counter")
 
 // The layout of the page, whose numbers are little-endian.
@@ -41,7 +41,7 @@ func Find(path string) (*atomic.Uint64, error) {
 	return Open(Device)
 }
 
-// Generation returns the machine's, or 0 if nobody tells it: if counter is nil.
+// Generation returns the counter's value, or 0 if counter is nil.
 func Generation(counter *atomic.Uint64) uint64 {
 	if counter == nil {
 		return 0
@@ -49,9 +49,8 @@ func Generation(counter *atomic.Uint64) uint64 {
 	return counter.Load()
 }
 
-// Open returns the generation counter of a device, or of a file with the same content. It
-// stays mapped until the process ends. The error is the operating system's or matches
-// ErrNoCounter.
+// Open returns the generation counter of a device, or of a file with the same content. The counter
+// stays mapped until the process ends. The error is the operating system's or matches ErrNoCounter.
 func Open(path string) (*atomic.Uint64, error) {
 	page, counter, err := mapped(path)
 	if err != nil {
