@@ -90,6 +90,11 @@ func TestFirstProgramPrintsWhatThePageSays(t *testing.T) {
 	assert.Equal(t, digits.ReplaceAllString(fenced(page, "text")[0], "0"), digits.ReplaceAllString(string(out), "0"))
 }
 
+// TestReadmeIsShort keeps the README to what one reads before trying the library.
+func TestReadmeIsShort(t *testing.T) {
+	assert.LessOrEqual(t, len(strings.Fields(read(t, filepath.Join(root, "README.md")))), 1200)
+}
+
 // TestLinksLeadSomewhere follows the links from page to page, and to headings. In a block of code
 // f[T](x) is no link.
 func TestLinksLeadSomewhere(t *testing.T) {
