@@ -14,11 +14,11 @@ import (
 
 // Fill, Decode and the text forms are measured in the module bench, beside other libraries.
 
-// ample has more IDs in a tick than a core can take.
+// ample has more IDs in a tick than a core can take in that time.
 var ample = Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 38, WorkerBits: 3, SequenceBits: 22}
 
-// BenchmarkMutexAndClock does only what every generator with a mutex and a clock has to do.
-// Compare BenchmarkNextID/layout=ample with it, in the same run.
+// BenchmarkMutexAndClock measures the least work of a generator with a mutex and a clock, for
+// comparison with BenchmarkNextID/layout=ample in the same run.
 func BenchmarkMutexAndClock(b *testing.B) {
 	var mu sync.Mutex
 	var sum time.Duration

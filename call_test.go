@@ -56,7 +56,7 @@ func (i *issuer) place(p *pending) int {
 	return int(parts.Time.Sub(noon)/ms)*4 + parts.Sequence
 }
 
-// The next caller gets the ID of a caller that gave up, if every ID returned since is less; also if
+// The next caller gets the ID of a caller that gave up, if every ID returned since is less, even if
 // the clock goes back after another caller has waited for a later ID.
 func TestNoIDIsLostToACallerThatLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -97,8 +97,8 @@ func goroutinesInBubble(t *testing.T) int {
 	return bytes.Count(stacks, []byte(", synctest bubble "+string(bubble)))
 }
 
-// A caller that waits has no goroutine besides its own, and reads the clock when it
-// comes and when it wakes.
+// A waiting caller has no goroutine but its own, and reads the clock when it arrives and when it
+// wakes.
 func TestWaitingCallersAreCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
@@ -119,8 +119,8 @@ func TestWaitingCallersAreCheap(t *testing.T) {
 	})
 }
 
-// A call reads the clock, and waits for the lock while another call opens a later
-// tick. Then the reading is stale. It must not look as if the clock had gone back.
+// A call reads the clock, and waits for the lock while another call opens a later tick. Its stale
+// reading must not look like a step back of the clock.
 func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 	for name, take := range map[string]func(*Generator) error{
 		"NextID":        func(g *Generator) error { _, err := g.NextID(); return err },
@@ -148,8 +148,8 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 	}
 }
 
-// With a built-in clock, calls take IDs of the open tick before anything else. A
-// context that is done comes first.
+// With a built-in clock, calls take IDs of the open tick before anything else, but a context that is
+// done comes first.
 func TestDoneContextIssuesNothing(t *testing.T) {
 	for _, clock := range []Clock{SystemClock(), MonotonicClock(), &stopped{noon}} {
 		g, err := New(1, &Options{Clock: clock})
@@ -171,7 +171,7 @@ func TestDoneContextIssuesNothing(t *testing.T) {
 	}
 }
 
-// However many calls come while the clock stands still, none waits longer than the docs say.
+// However many calls arrive while the clock stands still, none waits longer than the docs say.
 func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"default":      {},
@@ -190,7 +190,7 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 						i := newIssuer(t, &opts)
 						_, _ = i.Fill(t.Context(), make([]ID, 3*4))
 						var all []*pending
-						var turns []time.Duration // how long each would wait if the clock ran
+						var turns []time.Duration // the wait of each, if the clock ran
 						for range 500 * ms / every {
 							i.mu.Lock()
 							ahead := time.Duration(i.seq.waiting().total)
@@ -202,8 +202,8 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 						time.Sleep(time.Hour)
 						for k, p := range all {
 							require.True(t, p.done.Load())
-							// In order: to find that the clock stands still, and as long as the
-							// policy agrees to.
+							// In order: the time to find that the clock stands still, and the
+							// wait that the policy agrees to.
 							require.LessOrEqual(t, p.took, maxStall+max(maxStall, 2*turns[k])+maxRetry)
 						}
 					})

@@ -33,21 +33,21 @@ func shiftWall(t *testing.T, at *time.Time, d time.Duration) {
 	require.Zero(t, at.Sub(before), "the monotonic part has not")
 }
 
-// justNow moves w's anchor to this instant, so that the next reading does not look at the wall
-// clock, however slow the test has been.
+// justNow moves w's anchor to this instant, so that even in a slow test the next reading does not
+// look at the wall clock.
 func justNow(w *wall) { ago(w, w.mono-w.elapsed()) }
 
-// ago moves w's anchor into the past by d.
+// ago moves w's anchor back by d.
 func ago(w *wall, passed time.Duration) {
 	w.anchor = w.anchor.Add(-passed)
 	w.mono -= passed
 }
 
-// agreement compares a clock with time.Now, which reads the wall clock first and the
-// monotonic clock second. If the thread was preempted between the two when the clock took
-// its anchor, the clock is late by as much until it takes another.
+// agreement compares a clock with time.Now, which reads the wall clock first and the monotonic clock
+// second. If the thread was preempted between the two when the clock took its anchor, the clock is
+// late by as much until the next anchor.
 type agreement struct {
-	late time.Duration // at most: how long the longest call took that may have taken an anchor
+	late time.Duration // the length of the longest call that may have taken an anchor
 }
 
 // during calls f, which may take an anchor, and returns time.Now from before and after.
@@ -79,8 +79,8 @@ func TestSystemClockSeesStepWithin100ms(t *testing.T) {
 		t.Run(step.String(), func(t *testing.T) {
 			c, a := SystemClock().(*builtinClock), agreement{}
 			a.requireReads(t, c.Now, 0)
-			// A step of the wall clock looks to c as if it had been anchored
-			// with the wall clock off by as much the other way.
+			// To c, a step of the wall clock looks like an anchor whose wall clock was off by as
+			// much the other way.
 			shiftWall(t, &c.wall.anchor, -step)
 			justNow(&c.wall)
 			a.requireReads(t, c.Now, -step)
@@ -129,7 +129,7 @@ func TestGeneratorFollowsWallClock(t *testing.T) {
 	require.InDelta(t, time.Hour, back.By(), float64(time.Minute))
 }
 
-// However long a tick is, the hot path looks at the wall clock often enough.
+// The hot path looks at the wall clock often enough, even if a tick is long.
 func TestLongTicksDoNotHideSteps(t *testing.T) {
 	g, err := New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Hour, TimeBits: 40, SequenceBits: 20}, Clock: SystemClock()})
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestStepBackOfTheWallClockStaysRefused(t *testing.T) {
 	}
 }
 
-// In a bubble, time is the bubble's: it begins in 2000 and moves by Sleep. No call goes on in a
+// In a bubble, time is the bubble's: it begins in 2000 and moves by Sleep. No call continues in a
 // tick that has ended, even if the tick has IDs left.
 func TestEveryCallFollowsTheBuiltinClock(t *testing.T) {
 	calls := map[string]func(*Generator) (ID, error){
@@ -189,8 +189,8 @@ func TestEveryCallFollowsTheBuiltinClock(t *testing.T) {
 	}
 }
 
-// If the wall clock is set back by little, again and again, as slewing does, a
-// reading must not go back, and must agree with the wall clock in the end.
+// If the wall clock is set back a little, again and again, as by slewing, no reading goes back, and
+// the last one agrees with the wall clock.
 func TestSystemClockAbsorbsSlew(t *testing.T) {
 	for _, slew := range []time.Duration{time.Microsecond, 25 * time.Microsecond, 4200 * time.Microsecond, maxSlew} {
 		t.Run(slew.String(), func(t *testing.T) {

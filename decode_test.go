@@ -95,7 +95,7 @@ func TestDecodeEqualsDecodeOfDefaultLayout(t *testing.T) {
 // The slow references: an ID is the bits of its fields, one after the other, and time is a number
 // of nanoseconds, both of any size.
 
-// maxSpan is how long a layout may last: less than 2^60+1 seconds.
+// maxSpan bounds the time of a layout: less than 2^60+1 seconds.
 var maxSpan = new(big.Int).Mul(big.NewInt(1<<60+1), big.NewInt(1e9))
 
 func slowValid(l snowflake.Layout) bool {
@@ -104,7 +104,7 @@ func slowValid(l snowflake.Layout) bool {
 		return false
 	}
 	if max(l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits) >= strconv.IntSize {
-		return false // Parts could not hold it: a 32-bit machine
+		return false // does not fit Parts on a 32-bit machine
 	}
 	span := new(big.Int).Lsh(big.NewInt(int64(l.Unit)), uint(l.TimeBits))
 	return span.Cmp(maxSpan) < 0
@@ -124,7 +124,7 @@ func slowTime(l snowflake.Layout, tick *big.Int) time.Time {
 	return time.Unix(sec.Int64(), nsec.Int64()).UTC()
 }
 
-// slowTick returns the tick that t lies in, rounded down.
+// slowTick returns the tick that contains t.
 func slowTick(l snowflake.Layout, t time.Time) *big.Int {
 	n := nanos(t)
 	n.Sub(n, new(big.Int).Mul(big.NewInt(int64(l.Epoch)), big.NewInt(1e6)))
@@ -185,7 +185,7 @@ func slowEncode(l snowflake.Layout, p snowflake.Parts) (id snowflake.ID, refusal
 	return snowflake.ID(v.Int64()), nil
 }
 
-// slowDecode takes id apart, for valid layouts.
+// slowDecode returns the fields of id. The layout must be valid.
 func slowDecode(l snowflake.Layout, id snowflake.ID) (p snowflake.Parts, tick *big.Int) {
 	rest := big.NewInt(int64(id))
 	for _, f := range slices.Backward(slowFields(l, &p)) {
@@ -253,7 +253,7 @@ func validLayout(rng *rand.Rand) snowflake.Layout {
 	}
 }
 
-// unusualLayouts are at the limits of what is valid.
+// unusualLayouts are valid, but hardly.
 var unusualLayouts = []snowflake.Layout{
 	{Unit: 1, TimeBits: 1},
 	{Unit: 1, TimeBits: 63},
@@ -271,7 +271,7 @@ var unusualLayouts = []snowflake.Layout{
 	{Unit: time.Millisecond, TimeBits: 41, Epoch: math.MaxInt64},
 }
 
-const widest = min(62, strconv.IntSize-1) // what an int holds
+const widest = min(62, strconv.IntSize-1) // the bits of an int without its sign
 
 // anyID returns an ID that may or may not belong to the layout.
 func anyID(rng *rand.Rand, l snowflake.Layout) snowflake.ID {
@@ -298,7 +298,7 @@ func anyTime(rng *rand.Rand, l snowflake.Layout) time.Time {
 	return slowTime(l, big.NewInt(tick)).Add(time.Duration(rng.Int64N(max(1, int64(l.Unit)))))
 }
 
-// anyParts returns parts of which one may not fit.
+// anyParts returns parts, one of which may not fit.
 func anyParts(rng *rand.Rand, l snowflake.Layout) snowflake.Parts {
 	p := snowflake.Parts{Time: anyTime(rng, l)}
 	for _, f := range slowFields(l, &p) {
@@ -329,7 +329,7 @@ func TestCodecMatchesTheSlowReference(t *testing.T) {
 	}
 }
 
-// checkCodec holds the functions of a layout to the references.
+// checkCodec compares the functions of a layout with the references.
 func checkCodec(t *testing.T, l snowflake.Layout, id snowflake.ID, p snowflake.Parts) {
 	t.Helper()
 	valid := slowValid(l)

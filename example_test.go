@@ -144,8 +144,8 @@ func ExampleClockBackwardError() {
 	// snowflake: clock went backward: it reads 2026-11-21T11:00:00.000Z, 1h0m0s behind 2026-11-21T12:00:00.000Z
 }
 
-// Your own policy waits for a small step back of the clock, and changes the clock
-// sequence for a large one.
+// This policy waits for a small step back of the clock, and changes the clock sequence for a large
+// one.
 func ExampleBackwardFunc() {
 	policy := func(b snowflake.Backward) snowflake.Action {
 		switch {

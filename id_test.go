@@ -26,13 +26,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 )
 
-// textForm is one way to write an ID, with all that the slow reference needs.
+// textForm is a form of IDs, described for the slow reference.
 type textForm struct {
 	name   string
 	text   func(snowflake.ID) string
 	parse  func(string) (snowflake.ID, error)
 	digits string
-	width  int // 0: as many digits as it takes
+	width  int // 0 without leading zeros
 }
 
 var (
@@ -74,8 +74,8 @@ func slowText(f textForm, v *big.Int) string {
 	return text
 }
 
-// slowParse is the reference for reading: a text is canonical if the slow writer
-// makes the same text of its value.
+// slowParse is the reference for reading: a text is canonical if the slow writer makes the same text
+// from its value.
 func slowParse(f textForm, s string) (id snowflake.ID, ok bool) {
 	if s == "" || len(s) > 20 {
 		return 0, false
@@ -156,7 +156,7 @@ func TestWritersMatchTheSlowReference(t *testing.T) {
 	}
 }
 
-// What gqlgen and mapstructure hand over is an integer or a text, not a number that was rounded.
+// From gqlgen and mapstructure, integers and texts are read, but not a number that may be rounded.
 func TestValuesThatOtherLibrariesDecoded(t *testing.T) {
 	parsed := snowflake.ID(117) // to which mapstructure's hook for TextUnmarshalers points
 	for _, read := range []func(*snowflake.ID, any) error{(*snowflake.ID).UnmarshalGQL, (*snowflake.ID).UnmarshalMapstructure} {
@@ -174,8 +174,7 @@ func TestValuesThatOtherLibrariesDecoded(t *testing.T) {
 	}
 }
 
-// A double that is a whole number below 2^53 is what the program stored. Others may have been
-// rounded.
+// Doubles that are whole numbers below 2^53 are exact. Others may have been rounded.
 func TestValuesOfMongoDB(t *testing.T) {
 	long := func(v int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(v)) }
 	double := func(v float64) []byte { return long(int64(math.Float64bits(v))) }
@@ -251,8 +250,8 @@ func TestReadersMatchTheSlowReference(t *testing.T) {
 	}
 }
 
-// checkText checks that each reader takes s if and only if s is what the slow writer makes of an
-// ID, and reports whether one does.
+// checkText checks that each reader accepts s if and only if the slow writer makes s from an ID, and
+// reports whether a reader does.
 func checkText(t *testing.T, s string) (taken bool) {
 	t.Helper()
 	for _, f := range textForms {
@@ -273,8 +272,8 @@ func checkText(t *testing.T, s string) (taken bool) {
 	return taken
 }
 
-// requireRead checks what a reader returned for s. If it is an error, its message can be logged,
-// whatever s contains.
+// requireRead checks a reader's results for s. The message of an error can be logged, whatever s
+// contains.
 func requireRead(t *testing.T, reader, s string, ok bool, want, got snowflake.ID, err error) {
 	t.Helper()
 	require.Equal(t, want, got, "%s: %.100q", reader, s)
@@ -349,7 +348,7 @@ func TestReadersSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// ID satisfies what encoding/json, encoding/xml, flag, go-redis and others look for.
+// ID has the methods that encoding/json, encoding/xml, flag, go-redis and others look for.
 var (
 	_ fmt.Stringer               = snowflake.ID(0)
 	_ encoding.TextAppender      = snowflake.ID(0)
@@ -360,7 +359,7 @@ var (
 	_ json.Unmarshaler           = (*snowflake.ID)(nil)
 )
 
-// order is what an application would put an ID into.
+// order is an application's type with IDs.
 type order struct {
 	ID       snowflake.ID           `json:"id"`
 	Parent   *snowflake.ID          `json:"parent"`
@@ -428,7 +427,7 @@ func TestScanRefusesColumnsThatAreNotIDs(t *testing.T) {
 	}
 }
 
-// Sinks keep the compiler from leaving out what is measured.
+// Sinks keep the compiler from removing the measured code.
 var (
 	sinkID     snowflake.ID
 	sinkString string
@@ -478,8 +477,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// notCanonical are texts that are not the text of an ID in one form at least. They are seeds of the
-// fuzz tests below, so each run of the tests reads them in all forms.
+// notCanonical are texts that no ID has in one form at least. They are seeds of the fuzz tests below,
+// so each run of the tests reads them in all forms.
 var notCanonical = []string{
 	// decimal
 	"", "-1", "-0", "+1", "-", " 1", "1 ", " ", "\t1", "1\n", "0", "00", "01", strings.Repeat("0", 19) + "1",
@@ -537,8 +536,8 @@ func FuzzUnmarshalJSON(f *testing.F) {
 		assert.Equal(t, ok, json.Unmarshal(b, &got) == nil)
 		require.Equal(t, want, got)
 
-		// UnmarshalJSON is called directly, with data that may not be JSON at all. It must
-		// not accept more than encoding/json would have passed on.
+		// UnmarshalJSON is called directly, with data that may not be JSON at all. It must not
+		// accept more than encoding/json would have passed to it.
 		got = before
 		err := got.UnmarshalJSON(b)
 		if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// The presets, spelled out: if one of these numbers changed, stored IDs would change
-// their meaning. expires is the epoch plus 2^TimeBits units in milliseconds, by
-// hand, and its date by another program.
+// The presets, spelled out: if one of these numbers changed, stored IDs would change their meaning.
+// expires is the epoch plus 2^TimeBits units in milliseconds, calculated by hand, and its date by
+// another program.
 func TestPresetsNeverChange(t *testing.T) {
 	for _, p := range []struct {
 		layout, want snowflake.Layout
@@ -127,7 +127,7 @@ func TestParseLayoutRefusesOtherForms(t *testing.T) {
 	}
 }
 
-// Whatever ParseLayout reads is what String writes.
+// ParseLayout reads only what String writes.
 func FuzzParseLayout(f *testing.F) {
 	for _, l := range []snowflake.Layout{snowflake.DefaultLayout(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout()} {
 		f.Add(l.String())

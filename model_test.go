@@ -112,7 +112,7 @@ func (a *alarms) next(at time.Time) time.Time {
 	return at
 }
 
-// after returns how long a wait of d is until its alarm.
+// after returns the length of a wait of d, up to its alarm.
 func (a *alarms) after(d time.Duration) time.Duration {
 	now := time.Now()
 	return a.next(now.Add(d)).Sub(now)
@@ -128,7 +128,7 @@ type skewedClock struct {
 
 func (c *skewedClock) Now() time.Time { return c.at(time.Now()) }
 
-// at returns what the clock reads at a time of the bubble.
+// at returns the clock's reading at a time of the bubble.
 func (c *skewedClock) at(now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,9 +143,8 @@ func (c *skewedClock) set(d, rate time.Duration) {
 	c.reading, c.since, c.rate = reading, time.Now(), rate
 }
 
-// builtinModel is the reading of a built-in clock. If the wall clock was set back, it
-// is ahead of the bubble's time until it has absorbed the difference, or has seen that
-// it was a step.
+// builtinModel is a built-in clock. If the wall clock was set back, it is ahead of the bubble's time
+// until it has absorbed the difference, or has noticed a step.
 type builtinModel struct {
 	steady bool
 	anchor time.Time
@@ -169,10 +168,10 @@ type script struct {
 	seed    uint64
 	layout  Layout
 	grant   Grant
-	extends int  // in how many of ten cases it extends its window; if 0, it is not an Extender
+	extends int  // of ten requests, those that extend the window; 0 if it is not an Extender
 	bumps   bool // it can change the clock sequence
-	workers int  // how many worker IDs it has had
-	seqs    int  // how many clock sequences the worker ID has had
+	workers int  // the number of worker IDs so far
+	seqs    int  // the number of clock sequences of the worker ID so far
 }
 
 // hash is the script's choice of a number below n, for a grant.
@@ -182,7 +181,7 @@ func (s *script) hash(n uint64, g Grant, what string) uint64 {
 	return h.Sum64() % n
 }
 
-// takes returns how long it takes to extend g.
+// takes returns the length of a call that extends g.
 func (s *script) takes(g Grant) time.Duration {
 	if s.hash(2, g, "at once") == 0 {
 		return 0
@@ -245,8 +244,8 @@ type scripted struct {
 	contract.Private[Layout]
 	mu    sync.Mutex
 	s     script
-	given []Grant // all
-	asked int     // to extend
+	given []Grant // all grants
+	asked int     // requests to extend
 	bound binding
 }
 
@@ -468,8 +467,8 @@ func (h *history) randomSpan() time.Duration {
 	return 1 + time.Duration(h.r.Int64N(int64(h.opts.Layout.Unit)*int64(1+h.r.IntN(20))))
 }
 
-// maxAgreed is the longest wait that a policy agrees to. If the clock stops meanwhile, it is read
-// 10,000 times a second for as long again.
+// maxAgreed is the longest wait that a policy agrees to. If the clock stops during the wait, it is
+// read 10,000 times a second for as long again.
 const maxAgreed = 300 * ms
 
 // randomPolicy chooses a policy. Some policies answer at random, but always give the same answer to
@@ -526,8 +525,7 @@ func (h *history) randomAfter(start time.Time, r *rand.Rand) ID {
 	return id + ID(r.Int64N(1<<h.opts.Layout.timeShift()))
 }
 
-// begin makes a generator, the next one after a crash, if the history has one more
-// life.
+// begin makes a generator, after a crash the next one, if the history has one more life.
 func (h *history) begin() bool {
 	if h.lives--; h.lives < 0 {
 		return false
@@ -618,7 +616,7 @@ func (h *history) live() {
 	}
 	for n := 1; len(h.open) > 0; n++ {
 		if n%1000 == 0 && h.clock != nil {
-			// Otherwise the calls that wait for a slow clock would look at it for hours.
+			// Otherwise calls would wait for a slow clock for hours.
 			h.clock.set(time.Second, 100)
 		}
 		next, more := h.ref.next()
@@ -639,14 +637,14 @@ func (h *history) pass(d time.Duration) {
 	h.compare()
 }
 
-// alarm returns how long a wait of the test is, after d or a little later.
+// alarm returns the length of a wait of the test, d or a little more.
 func (h *history) alarm(d time.Duration) time.Duration {
 	d = h.alarms.after(d)
 	h.ref.alarms.set[time.Now().Add(d)] = true
 	return d
 }
 
-// compare holds the calls against the reference's.
+// compare compares the calls with the reference's.
 func (h *history) compare() {
 	h.open = slices.DeleteFunc(h.open, func(c *modelCall) bool {
 		w := &c.want
@@ -685,7 +683,7 @@ func (h *history) skew(kind int) {
 		h.clock.set(0, []time.Duration{0, 30, 60, 100, 100, 200}[h.r.IntN(6)])
 	case 3, 4:
 		h.clock.set(-time.Duration(h.r.Int64N(5*unit)), h.clock.rate)
-	case 5: // it is mended
+	case 5: // the clock is right again
 		to := h.opts.Layout.Decode(h.g.seq.nextID).Time
 		if d := to.Sub(h.clock.Now()); max(d, -d) < 24*time.Hour {
 			h.clock.set(d+time.Duration(h.r.Int64N(3*unit)), 100)
@@ -693,7 +691,7 @@ func (h *history) skew(kind int) {
 	}
 }
 
-// skip does what New does if the process has the generator, and Options.After is set.
+// skip does what New does with Options.After if the process has the generator.
 func (h *history) skip() {
 	o := h.opts
 	reading := time.Now()
@@ -788,7 +786,7 @@ func (h *history) call() {
 	h.compare()
 }
 
-// randomLimit is how long a call may wait.
+// randomLimit returns the time until a call's deadline.
 func (h *history) randomLimit() time.Duration {
 	if h.r.IntN(3) == 0 {
 		return randomDuration(h.r)
@@ -816,7 +814,7 @@ func (h *history) issue(c *modelCall) ([]ID, error) {
 	return []ID{id}, nil
 }
 
-// end checks what a generator has done in its life.
+// end checks all that a generator has done.
 func (h *history) end() {
 	h.open = nil
 	stats := h.g.Stats()

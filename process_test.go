@@ -21,14 +21,14 @@ import (
 
 var epochs atomic.Int64
 
-// unusedLayout returns a layout whose epoch no other test has, nor this test when it runs again.
+// unusedLayout returns a layout whose epoch no other test has, nor another run of this test.
 func unusedLayout() Layout {
 	l := DefaultLayout()
 	l.Epoch -= Epoch(epochs.Add(1))
 	return l
 }
 
-// To make a generator for each call is the commonest cause of duplicates in the field.
+// A generator for each call is the commonest cause of duplicates in the field.
 func TestGeneratorForEachCallRepeatsNoID(t *testing.T) {
 	opts := &Options{Layout: unusedLayout()}
 	const goroutines, calls = 100, 1000
@@ -102,7 +102,7 @@ func TestProcessHasOneGeneratorForTheSameFields(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-func TestGeneratorWithAClockIsNotTheProcesss(t *testing.T) {
+func TestGeneratorWithAClockIsNotShared(t *testing.T) {
 	layout := unusedLayout()
 	seen := map[*Generator]bool{}
 	for range 2 {
@@ -127,7 +127,7 @@ func TestSecondGeneratorWithOtherOptionsIsRefused(t *testing.T) {
 	other := policy
 	for _, test := range []struct {
 		first, second Options
-		differs       string // "" if nothing does
+		differs       string // the option that differs, or ""
 	}{
 		{Options{}, Options{BorrowAhead: time.Second}, "whose BorrowAhead is 0s, not 1s: "},
 		{Options{RandomStart: true}, Options{}, "whose RandomStart is true, not false: "},
@@ -309,8 +309,8 @@ func TestNothingGoesBackBelowAfter(t *testing.T) {
 	}
 }
 
-// Code under test may call New in one bubble after the other, and outside: a reading of one clock
-// tells nothing about the others. Without a Clock, the order of the bubbles' times matters.
+// Code under test may call New in one bubble after another, and outside: a reading of one clock says
+// nothing about the others. Without a Clock, the order of the bubbles' times matters.
 func TestGeneratorOfTheProcessReadsEachBubblesClock(t *testing.T) {
 	opts := &Options{Layout: unusedLayout()}
 	opts.Layout.Epoch -= 1 << 40 // long before the bubbles' time
@@ -353,7 +353,7 @@ func handle(t *testing.T, f func()) {
 }
 
 // While New makes a generator, another call may make the same.
-func TestGeneratorOfACallThatCameLaterIsDropped(t *testing.T) {
+func TestGeneratorOfALaterCallIsDropped(t *testing.T) {
 	layout := unusedLayout()
 	layout.Epoch = EpochAt(time.Now().AddDate(-4, 0, 0)) - Epoch(epochs.Add(1))
 	after, err := layout.Encode(Parts{Time: time.Now().AddDate(-3, 0, 0)})
@@ -387,7 +387,7 @@ func TestNewWarnsWithoutALock(t *testing.T) {
 	require.Equal(t, 2, handled)
 }
 
-// A clock sequence that is used for the first time may have been used by the process before.
+// An earlier process may have used a clock sequence that is new to this one.
 func TestNewClockSequenceDoesNotRewindBelowAfter(t *testing.T) {
 	c, action := &stopped{noon}, ActionBump
 	after, err := small.Encode(Parts{Time: noon, Worker: 1})
@@ -417,12 +417,12 @@ func TestClockSequenceIsNotUsedAgainBelowAfter(t *testing.T) {
 		for range 40 {
 			go func() { _, _ = i.NextIDContext(ctx) }()
 		}
-		synctest.Wait() // they wait for ten ticks
+		synctest.Wait() // the calls wait for ten ticks
 		after, err := layout.Encode(Parts{Time: noon.Add(2 * time.Second)})
 		require.NoError(t, err)
 		require.NoError(t, i.continueAfter(&Options{Layout: layout, After: after}))
 		time.Sleep(120 * ms)
-		c.set(5*time.Second, 0) // they look at it next 80 ms from now
+		c.set(5*time.Second, 0) // the calls look at the clock again in 80 ms
 		require.Equal(t, noon.Add(5*time.Second), i.next().Time, "after 50 ms")
 		require.EqualValues(t, 1, i.Stats().Bumps)
 		cancel()

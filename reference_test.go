@@ -11,34 +11,32 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
-// reference is a generator and the callers that wait for it, written in a slow and obvious way: it
-// remembers everything that was ever stamped, and plays events one after the other. TestModel
-// compares the Generator with it.
+// reference is a slow and obvious generator with its waiting callers: it remembers all stamps, and
+// plays events one after the other. TestModel compares the Generator with it.
 
 type reference struct {
-	o      *Options
-	l      Layout
-	policy BackwardPolicy
-	now    time.Time                    // of the bubble
-	read   func(at time.Time) time.Time // what the clock reads
-	// the clock is a built-in one, so ticks stay open for late calls
-	builtin   bool
-	asked     []Backward         // what the policy was asked
-	used      map[refPlace]int64 // sequence numbers taken
-	sent      map[int64]int64    // the last tick of a returned ID, by clock sequence
-	back      []refRun           // IDs that were put back
-	served    ID                 // the greatest ID returned in order
-	seqs      []int64            // the clock sequences used, in order of their first use
-	seq       int64              // the current one
-	head      int64              // the tick that IDs are taken from
-	last      int64              // the tick that the clock must have reached
-	late      bool               // head was taken from early, or follows such a tick
+	o         *Options
+	l         Layout
+	policy    BackwardPolicy
+	now       time.Time                    // of the bubble
+	read      func(at time.Time) time.Time // the clock's reading at a time of the bubble
+	builtin   bool                         // the clock is a built-in one, so ticks stay open for late calls
+	asked     []Backward                   // the questions to the policy
+	used      map[refPlace]int64           // sequence numbers taken
+	sent      map[int64]int64              // the last tick of a returned ID, by clock sequence
+	back      []refRun                     // IDs that were put back
+	served    ID                           // the greatest ID returned in order
+	seqs      []int64                      // the clock sequences used, in order of their first use
+	seq       int64                        // the current one
+	head      int64                        // the tick that IDs are taken from
+	last      int64                        // the tick that the clock must have reached
+	late      bool                         // head was taken from early, or follows such a tick
 	era       int
 	rewinding bool  // the policy has agreed to go back
-	closed    int64 // ticks up to this one are closed for the current clock sequence
-	after     int64 // and up to this one for clock sequences that are not in seqs
-	ahead     int64 // the window begins after this tick
-	stamped   int64 // the last tick of an ID that was returned; -1 if there is none
+	closed    int64 // the last tick closed for the current clock sequence
+	after     int64 // the last tick closed for clock sequences that are not in seqs
+	ahead     int64 // the last tick before the window
+	stamped   int64 // the last tick of an ID that was returned, or -1
 	worker    int
 	lease     *script // nil without a lease
 	granted   Grant   // as the generator knows it
@@ -56,7 +54,7 @@ type reference struct {
 
 type refPlace struct{ seq, tick int64 }
 
-// refRun holds IDs that a call has taken.
+// refRun has IDs that a call has taken.
 type refRun struct {
 	ids  []ID
 	tick int64
@@ -66,9 +64,9 @@ type refRun struct {
 // refCall is a call.
 type refCall struct {
 	want     int
-	ends     time.Time // of its context; zero if never
-	with     error     // how the context ends
-	deadline bool      // it is known beforehand
+	ends     time.Time // the end of its context; zero without one
+	with     error     // the context's error
+	deadline bool      // the context has a deadline
 
 	ids      []ID
 	err      error
@@ -77,25 +75,25 @@ type refCall struct {
 	refTurn
 }
 
-// refTurn is the part of a call in which it takes the IDs of one tick.
+// refTurn is the part of a call that takes the IDs of one tick.
 type refTurn struct {
-	slot     refRun        // for whose tick it waits
+	slot     refRun        // the IDs for whose tick it waits
 	began    bool          // it has waited
-	since    time.Time     // when it began to wait
-	from     time.Time     // the clock's reading then
+	since    time.Time     // the start of the first wait
+	from     time.Time     // the clock's reading at since
 	asleep   bool          // it waits
-	cut      bool          // only to look at the clock in between
-	slept    time.Time     // when the last wait began
-	last     time.Time     // the clock's reading then
-	slow     bool          // the clock did not keep up while it waited
-	retry    time.Duration // what the next wait must not be less than
-	first    time.Duration // the first wait for the clock that the policy agreed to
-	agreed   time.Time     // when it began
-	wake     time.Time     // when it makes its next step
-	asking   time.Time     // until when it asks the lease
-	extended Grant         // what it last asked the lease to extend
-	extends  int           // how often it asked
-	expired  time.Time     // the clock's reading when it asked
+	cut      bool          // the wait ends early, for a look at the clock
+	slept    time.Time     // the start of the last wait
+	last     time.Time     // the clock's reading at slept
+	slow     bool          // the clock has run too slowly during the waits
+	retry    time.Duration // the least length of the next wait
+	first    time.Duration // the length of the first wait for the clock that the policy agreed to
+	agreed   time.Time     // the start of that wait
+	wake     time.Time     // the time of the next step
+	asking   time.Time     // the end of the question to the lease
+	extended Grant         // the grant of the last question to the lease
+	extends  int           // the number of these questions
+	expired  time.Time     // the clock's reading at the last of them
 }
 
 func newReference(o *Options, worker int, lease *script, read func(time.Time) time.Time, dice func(int64) int64) *reference {
@@ -189,7 +187,7 @@ func (r *reference) id(at refPlace) ID {
 	return id
 }
 
-// room returns how many IDs a tick has left.
+// room returns the number of IDs left in a tick.
 func (r *reference) room(tick int64) int64 {
 	if tick <= r.closed {
 		return 0
@@ -197,7 +195,7 @@ func (r *reference) room(tick int64) int64 {
 	return 1<<r.l.SequenceBits - r.used[refPlace{r.seq, tick}]
 }
 
-// firstRoom returns the first tick from tick on that has IDs left, or the last of all.
+// firstRoom returns the first tick from tick on that has IDs left, or the layout's last tick.
 func (r *reference) firstRoom(tick int64) int64 {
 	tick = max(tick, min(r.closed+1, r.l.maxTick()))
 	for r.room(tick) == 0 && tick < r.l.maxTick() {
@@ -364,7 +362,7 @@ func (r *reference) advance(at time.Time) {
 	r.now = at
 }
 
-// next returns when the next event is.
+// next returns the time of the next event.
 func (r *reference) next() (at time.Time, more bool) {
 	for _, c := range r.waiting {
 		for _, t := range []time.Time{c.wake, c.asking, c.ends} {
@@ -506,8 +504,8 @@ func (r *reference) earliest(reading time.Time) int64 {
 	return r.tick(reading)
 }
 
-// inOrder returns the tick of the next IDs that keep order. They may have been put back,
-// or follow a tick for which calls waited.
+// inOrder returns the tick of the next IDs in order. They may have been put back, or follow a tick
+// for which calls waited.
 func (r *reference) inOrder(reading time.Time) (target int64, back, late bool) {
 	tick, earliest := r.tick(reading), r.earliest(reading)
 	for _, run := range r.back {
@@ -596,7 +594,7 @@ func (r *reference) step(c *refCall) {
 			r.putBack(c)
 			r.goOver(r.otherSeq(tick))
 			r.newEra()
-			r.head = -1 // whatever it was, it is another's
+			r.head = -1 // the last head is of another clock sequence
 			r.last = tick
 			r.goOn(c, tick, limit, false, false, reading)
 			return
@@ -654,8 +652,8 @@ func (r *reference) goOn(c *refCall, target, limit int64, back, late bool, readi
 	}
 }
 
-// untilTurn returns how long c waits for target, if the policy does not say how long, and how long
-// it sleeps before it looks again.
+// untilTurn returns the length of c's wait for target, if the policy sets none, and of its sleep before
+// the next look at the clock.
 func (r *reference) untilTurn(c *refCall, target int64, reading time.Time) (wait, sleep time.Duration) {
 	wait, sleep = max(c.retry, r.start(target).Sub(reading)-r.o.BorrowAhead), 50*ms
 	if c.began {
@@ -732,7 +730,7 @@ func (r *reference) sleep(c *refCall, wait time.Duration, cut bool, reading time
 	r.waiting = append(r.waiting, c)
 }
 
-// atEnd is what c does at the end of the lease's window.
+// atEnd is c's step at the end of the lease's window.
 func (r *reference) atEnd(c *refCall, target int64, reading time.Time) {
 	if r.lease.extends == 0 {
 		if target <= r.tick(reading) || c.slow {
@@ -770,7 +768,7 @@ func (r *reference) answered(c *refCall) {
 	r.step(c)
 }
 
-// stop plays that the lease ends for good.
+// stop ends the lease for good.
 func (r *reference) stop() {
 	r.stopped = true
 	for _, c := range slices.Clone(r.waiting) {

@@ -23,10 +23,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestModel checks what calls do when ticks are spent, the clock goes back or a lease changes, and
-// word_test.go what calls without the lock do. The tests here and in call_test.go and lease_test.go
-// check what those do not cover: options, texts, panics, costs, concurrent use, the ends of layouts,
-// and combinations that they do not reach.
+// TestModel checks calls whose ticks are spent, whose clock goes back or whose lease changes;
+// word_test.go checks calls without the lock. The tests here and in call_test.go and lease_test.go
+// check the rest: options, texts, panics, costs, concurrent use, the ends of layouts, and
+// combinations that those do not reach.
 
 const ms = time.Millisecond
 
@@ -104,7 +104,7 @@ func (i *issuer) spend(n int, at time.Time) {
 	}
 }
 
-// refused checks that NextID issues nothing, and that no time passes.
+// refused checks that NextID returns an error at once.
 func (i *issuer) refused(want error) error {
 	i.t.Helper()
 	start := time.Now()
@@ -134,7 +134,7 @@ func TestIDsIncreaseAndCarryTheirTime(t *testing.T) {
 	}
 }
 
-// New says what is out of range, and what would silently do nothing or never work.
+// New names the option that is out of range or would have no effect.
 func TestNewRefuses(t *testing.T) {
 	twitter := Layout{Epoch: 1288834974657, Unit: ms, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
 	baidu := Layout{Epoch: 1463673600000, Unit: time.Second, TimeBits: 28, WorkerBits: 22, SequenceBits: 13}
@@ -194,7 +194,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestGeneratorThatWasNotMadeReturnsErrors(t *testing.T) {
+func TestZeroGeneratorReturnsErrors(t *testing.T) {
 	for _, g := range []*Generator{nil, {}} {
 		_, err := g.NextID()
 		assert.ErrorIs(t, err, ErrInvalidOptions)
@@ -305,9 +305,9 @@ func TestPanicInClockLeavesGeneratorUsable(t *testing.T) {
 	i.spend(1, noon)
 }
 
-// An ID of another epoch may have a time years ago. The keys that an auto-increment assigned have a
-// time in the layout's first seconds.
-func TestAfterOfYearsAgoGetsAWarning(t *testing.T) {
+// An ID of another epoch may have a time years ago. The keys of an auto-increment have a time in the
+// layout's first seconds.
+func TestAfterOfYearsAgoIsLogged(t *testing.T) {
 	log := logged(t)
 	twitter := Layout{Epoch: 1288834974657, Unit: ms, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
 	at := func(back time.Duration) ID {
@@ -333,7 +333,7 @@ func TestCallersQueuedAfterAPanicAreServed(t *testing.T) {
 		asked := 0
 		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: BackwardFunc(func(Backward) Action {
 			if asked++; asked == 1 {
-				time.Sleep(ms) // other calls come meanwhile
+				time.Sleep(ms) // until other calls have arrived
 				panic("the policy is broken")
 			}
 			return ActionWait

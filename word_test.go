@@ -17,7 +17,7 @@ import (
 )
 
 // A call that takes IDs of the open tick without the lock may stop after each of its steps, for any
-// time. The test tries every order of its steps and of what else may happen.
+// time. The test tries every order of its steps and of other acts.
 func TestCallWithoutTheLockMayStopAnywhere(t *testing.T) {
 	if depth.Race {
 		t.Skip("one goroutine runs at a time; the other tests look for races")
@@ -84,8 +84,8 @@ type unlockedCall struct {
 	n, got   int64
 	step     string // the last step
 	sight    sight
-	above    ID    // the greatest ID that was returned before it began
-	from, to int64 // the first and the last tick that the clock has read since it began
+	above    ID    // the greatest ID that was returned before the call
+	from, to int64 // the first and the last tick that the clock has read during the call
 }
 
 func newWordWorld(t *testing.T, policy BackwardPolicy, leased bool, n int64) *wordWorld {

@@ -1,4 +1,4 @@
-// Package js_test holds snowflake.js to the library, and runs its own tests, under node.
+// Package js_test compares snowflake.js with the library, and runs its own tests, under node.
 package js_test
 
 import (
@@ -34,8 +34,8 @@ type call struct {
 	Fields []string // clock sequence, datacenter, worker, sequence
 }
 
-// answers answers calls as the library does: {call, answer}. The answer of a refused call has the
-// name of the error.
+// answers is a script that answers calls with snowflake.js. The answer to a refused call is the name
+// of the error.
 var answers = `
 	const parts = ({ Times: [time], Fields: [clockSeq, datacenter, worker, sequence] }) => Object.fromEntries(
 		Object.entries({ time, clockSeq, datacenter, worker, sequence }).map(([k, v]) => [k, BigInt(v)]));
@@ -63,7 +63,7 @@ var answers = `
 	};
 	return input.map(answer);`
 
-// code names what an error matches, as snowflake.js does.
+// code returns the name of an error in snowflake.js.
 func code(t *testing.T, err error) string {
 	t.Helper()
 	if errors.As(err, new(*snowflake.FieldRangeError)) {
@@ -81,13 +81,13 @@ func code(t *testing.T, err error) string {
 	return ""
 }
 
-// nanos returns a time in nanoseconds since 1970, also if an int64 cannot hold them.
+// nanos returns a time in nanoseconds since 1970, of any size.
 func nanos(t time.Time) string {
 	n := big.NewInt(t.Unix())
 	return n.Mul(n, big.NewInt(1e9)).Add(n, big.NewInt(int64(t.Nanosecond()))).String()
 }
 
-// presets are the layouts of snowflake.js: all that are known.
+// presets are the layouts of snowflake.js: all known layouts.
 var presets = func() map[string]snowflake.Layout {
 	all := map[string]snowflake.Layout{}
 	for _, k := range layouts.All() {
@@ -107,7 +107,7 @@ var corners = []snowflake.Layout{
 	{TimeBits: 41}, {Unit: -1, TimeBits: 41}, {Unit: 1, SequenceBits: 12}, {Unit: 1, TimeBits: 41, WorkerBits: 23}, {Unit: time.Hour, TimeBits: 63},
 }
 
-// asked are calls, and what the library answers.
+// asked are calls, with the library's answers.
 type asked struct {
 	calls []call
 	want  []string
@@ -138,7 +138,7 @@ func (a *asked) parse(t *testing.T, text string) {
 	}
 }
 
-// layout asks for all that a layout says.
+// layout asks for all properties of a layout.
 func (a *asked) layout(t *testing.T, l snowflake.Layout, r *rand.Rand) {
 	in := jstest.LayoutOf(l)
 	if err := l.Validate(); err != nil {
@@ -204,7 +204,7 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		in := jstest.LayoutOf(l)
 		a.ask(call{Do: "preset", Text: name, Layout: &in}, "true")
 		a.layout(t, l, r)
-		// Not of the corners: the Go library caps the wildest times of other layouts.
+		// The corners are left out, because the Go library caps the wildest times of other layouts.
 		for _, id := range []int64{-1, math.MinInt64, math.MaxInt64} {
 			a.decode(l, id)
 		}

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write vectors.json anew")
 
-// vectors are what vectors.json has. README.md describes the format.
+// vectors is the content of vectors.json. README.md describes the format.
 type vectors struct {
 	Layouts []layoutVectors  `json:"layouts"`
 	Typed   []typedVector    `json:"typed"`
@@ -80,7 +80,7 @@ var forms = map[string]func(string) (snowflake.ID, error){
 	},
 }
 
-// opaqueKey is a key that everybody knows.
+// opaqueKey is no secret.
 func opaqueKey() []byte {
 	key := make([]byte, opaque.KeySize)
 	for i := range key {
@@ -89,7 +89,7 @@ func opaqueKey() []byte {
 	return key
 }
 
-// current returns the vectors as the library has them.
+// current returns the library's vectors.
 func current(t *testing.T) vectors {
 	v := vectors{Refused: []refusedVectors{
 		{"decimal", []string{"", "-1", "+1", "01", "1 ", "1.0", "1e3", "9223372036854775808"}},
@@ -145,7 +145,7 @@ func current(t *testing.T) vectors {
 	return v
 }
 
-// The vectors that other languages test against are the library's. What is there never changes.
+// Libraries in other languages test against these vectors, so existing ones do not change.
 func TestVectors(t *testing.T) {
 	v := current(t)
 	for _, r := range v.Refused {

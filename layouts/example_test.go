@@ -14,7 +14,7 @@ func ExampleTwitter() {
 	// Output: time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0 <nil>
 }
 
-// A table has IDs of Sonyflake, and the new IDs are to follow them.
+// A table has IDs of Sonyflake, and the new IDs must follow them.
 func ExampleSonyflake() {
 	const last = 645219421736205339 // SELECT max(id)
 	gen, err := snowflake.New(7, &snowflake.Options{Layout: layouts.Sonyflake(), After: last})

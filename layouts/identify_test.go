@@ -25,13 +25,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 )
 
-// origin is IDs of one origin.
+// origin has IDs of one system.
 type origin struct {
 	Layout, Source string
 	IDs            []snowflake.ID
 }
 
-// fleets are how systems issue IDs, by the number of workers and the mean time between IDs.
+// fleets are ways to issue IDs, by the number of workers and the mean time between IDs.
 var fleets = []struct {
 	name    string
 	workers int
@@ -54,7 +54,7 @@ func simulated(k Known, fleet int) bool {
 	return k.Form == "" && (fleets[fleet].name != "random start" || k.uses != nil)
 }
 
-// simulate returns n IDs as processes of a layout issue them, some time in the last two years.
+// simulate returns n IDs as processes of a layout issue them, from a time in the last two years.
 func simulate(k Known, fleet, n int) origin {
 	f := fleets[fleet]
 	h := fnv.New64()
@@ -97,7 +97,7 @@ func simulate(k Known, fleet, n int) origin {
 				panic(err)
 			}
 			s.IDs = append(s.IDs, id)
-			// This is a time, not an ID, so each is a new reading.
+			// An ID of this layout is a time, so each is a new reading.
 			if p.Sequence++; l.SequenceBits+l.WorkerBits == 0 {
 				p.Time = p.Time.Add(time.Duration(1+r.IntN(10_000_000)) * time.Nanosecond).Truncate(l.Unit).Add(l.Unit)
 			}
@@ -110,7 +110,7 @@ func simulate(k Known, fleet, n int) origin {
 	return s
 }
 
-// node returns the worker of the i-th process, as the system numbers workers.
+// node returns the worker of the i-th process by the system's rules.
 func node(k Known, r *rand.Rand, i int) snowflake.Parts {
 	switch size := 1 << k.Layout.WorkerBits; k.Name {
 	case "twitter":
@@ -118,7 +118,7 @@ func node(k Known, r *rand.Rand, i int) snowflake.Parts {
 	case "discord":
 		return snowflake.Parts{Datacenter: r.IntN(4), Worker: r.IntN(2)}
 	case "sonyflake", "sonyflake-v2", "tsid", "instagram", "atproto-tid", "unix":
-		// It comes from a private address, or is random.
+		// The worker is from a private address, or random.
 		return snowflake.Parts{Worker: r.IntN(size)}
 	default:
 		return snowflake.Parts{Worker: min(i+r.IntN(3), size-1)}
@@ -132,11 +132,11 @@ func sequence(k Known, r *rand.Rand) int {
 		return 0
 	case k.random:
 		return r.IntN(1 << bits)
-	case k.Name == "discord": // it counts on from tick to tick
+	case k.Name == "discord": // the sequence continues from tick to tick
 		return r.IntN(200)
 	case k.countsOn: // PHP's begin with 0, and in newer versions at random
 		return r.IntN(2) * r.IntN(1<<bits)
-	case k.Name == "yitter": // it keeps the first five for itself
+	case k.Name == "yitter": // the first five are reserved
 		return 5
 	case r.IntN(10) == 0:
 		return 1 + r.IntN(3)
@@ -169,7 +169,7 @@ type tally struct{ all, first, three, likely, right, none int }
 func (c *tally) count(ids []snowflake.ID, layout string) Ranking {
 	r := Identify(ids, noon)
 	if k, ok := ByName(layout); ok {
-		layout = k.Name // and not one of Also
+		layout = k.Name // instead of one of Also
 	}
 	c.all++
 	if layout != "" {
@@ -223,7 +223,7 @@ func published(t *testing.T) map[string][]snowflake.ID {
 	return ids
 }
 
-// strangers are systems that are not in the table.
+// strangers are systems without a row in the table.
 var strangers = map[string]func(r *rand.Rand, at time.Time, seq int) snowflake.ID{
 	"41/10/12 of another epoch": custom(snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}),
 	"41/5/5/12 of another epoch": custom(snowflake.Layout{Unit: time.Millisecond, TimeBits: 41,
@@ -276,9 +276,9 @@ func dated(form string, below int64) func(*rand.Rand, time.Time, int) snowflake.
 	}
 }
 
-// TestCalibration measures how often Identify is right about public IDs, about IDs as the systems
-// of the table issue them, and about IDs of systems that are not in the table. The documentation
-// has these figures. With -v the test prints them by system.
+// TestCalibration counts Identify's right guesses for public IDs, for simulated IDs of the systems in
+// the table, and for IDs of other systems. The documentation has these figures. With -v the test
+// prints them by system.
 func TestCalibration(t *testing.T) {
 	depth.NeedFull(t, "20 s of counting")
 	total := map[string]*tally{}
@@ -296,7 +296,7 @@ func TestCalibration(t *testing.T) {
 	t.Logf("%-57s    all  first  three likely  right   none", "")
 	for name, ids := range published(t) {
 		if name == "atproto-tid" {
-			continue // they are never written as numbers
+			continue // such IDs are not written as numbers
 		}
 		count("published, alone", name, slices.Collect(slices.Chunk(ids, 1)), name)
 		count("published, together", name, [][]snowflake.ID{ids}, name)
@@ -345,9 +345,9 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// Of an ID that stands alone, Identify puts the system itself first, before its twins, more often
-// than not: it weighs how common a system is, how old people's IDs are, and which datacenters and
-// workers Twitter and Discord use. The IDs are those of published.tsv, and of published.json.
+// For most IDs that stand alone, Identify puts the true system before its twins: it weighs the
+// frequency of each system, the age of the ID, and the datacenters and workers of Twitter and
+// Discord. The IDs are those of published.tsv and published.json.
 func TestIdentifyPublishedAlone(t *testing.T) {
 	first, three, all := map[string]int{}, 0, 0
 	for name, ids := range published(t) {
@@ -391,7 +391,7 @@ func TestIdentifySeataAndPubNub(t *testing.T) {
 	assert.Empty(t, m.Twins)
 }
 
-// Identify recognizes IDs that the command has just issued, however many come from one tick.
+// Identify recognizes IDs that the command has just issued, even if all are of one tick.
 func TestIdentifyOneBurst(t *testing.T) {
 	for _, worker := range []int{0, 1, 2, 1023} {
 		for _, n := range []int{1, 100, 1000, 4096} {
@@ -464,7 +464,7 @@ func TestIdentifySaysWhyNot(t *testing.T) {
 	}
 }
 
-// Some strangers among the IDs do not change the answer, nor does the order.
+// A few other IDs do not change the answer, nor does the order.
 func TestIdentifyAmongStrangers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, k := range All() {
@@ -487,8 +487,8 @@ func TestByHost(t *testing.T) {
 	}
 }
 
-// rows returns IDs that were made for rows which have a time, as the documentation of SQL says: the
-// times are multiples of grid, and the worker is one that no generator has.
+// rows returns IDs that were made for existing rows with a time, as docs/sql.md describes: the times
+// are multiples of grid, and no generator has the worker.
 func rows(l snowflake.Layout, grid time.Duration, n int) (ids []snowflake.ID) {
 	r := rand.New(rand.NewPCG(uint64(grid), 3))
 	at := noon.AddDate(0, -9, 0).Truncate(grid)

@@ -38,8 +38,7 @@ func TestTable(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// The layouts, spelled out: if one of these numbers changed, stored IDs would change
-// their meaning.
+// The layouts, spelled out: if one of these numbers changed, stored IDs would change their meaning.
 func TestLayoutsNeverChange(t *testing.T) {
 	want := map[string]string{
 		"default":            "41/10/12@2026-01-01,1ms to 2095-09-07",

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// BenchmarkFloor is the one block of AES that an ID costs at least.
+// BenchmarkFloor encrypts one block of AES, which is the least cost of an ID.
 func BenchmarkFloor(b *testing.B) {
 	block, err := aes.NewCipher(a5)
 	require.NoError(b, err)

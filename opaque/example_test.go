@@ -9,8 +9,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/opaque"
 )
 
-// In a program, the key comes from its secrets. To make a key, run openssl rand
-// -hex 32; hex.DecodeString makes 32 bytes of its output.
+// In a program, the key comes from its secrets. To make a key, run "openssl rand -hex 32", and pass
+// its output to hex.DecodeString.
 var key = []byte("32 bytes, random in real life...")
 
 func Example() {

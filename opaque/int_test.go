@@ -47,7 +47,7 @@ func TestKnownNumbers(t *testing.T) {
 	}
 }
 
-// ff1 is FF1 as SP 800-38G has it, step by step, for any radix, length and tweak.
+// ff1 is FF1 of SP 800-38G, step by step, for any radix, length and tweak.
 func ff1(t testing.TB, key, tweak []byte, radix int64, x []int64, decrypt bool) []int64 {
 	block, err := aes.NewCipher(key)
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func digitsOf(s string) (digits []int64) {
 	return digits
 }
 
-// slowInt is EncodeInt, or DecodeInt, by the reference.
+// slowInt is EncodeInt, or DecodeInt, with the reference.
 func slowInt(t testing.TB, key []byte, v int64, decrypt bool) int64 {
 	x := strconv.FormatInt(v, 2)
 	digits := ff1(t, key, nil, 2, digitsOf(strings.Repeat("0", 63-len(x))+x), decrypt)

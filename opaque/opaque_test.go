@@ -88,11 +88,11 @@ func TestKnownTexts(t *testing.T) {
 			assert.NoError(t, err)
 			assert.Equal(t, v.id, id)
 		}
-		requireRefused(t, c, strings.ToUpper(v.base62)) // capitals differ there
+		requireRefused(t, c, strings.ToUpper(v.base62)) // in base 62, capitals differ
 	}
 }
 
-// slow writes n with math/big, in a number of digits.
+// slow writes n with math/big, with a number of digits.
 func slow(n number, digits string, width int) string {
 	v := new(big.Int).SetUint64(n.hi)
 	v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(n.lo))
@@ -270,7 +270,7 @@ func TestCodecServesManyGoroutines(t *testing.T) {
 	all.Wait()
 }
 
-// The prefix is a part of each text, and nothing else changes.
+// A prefix changes nothing but the start of each text.
 func TestPrefix(t *testing.T) {
 	plain := must(t, counting, "order")
 	orders, err := plain.WithPrefix("order")
@@ -340,7 +340,7 @@ func derivedKey(t testing.TB, key []byte, info string) []byte {
 	return derived
 }
 
-// recorder is a test that fails: it keeps what an assertion prints.
+// recorder is a failing test. It keeps the output of assertions.
 type recorder struct{ bytes.Buffer }
 
 func (r *recorder) Errorf(format string, args ...any) { fmt.Fprintf(r, format, args...) }
@@ -391,7 +391,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// restore turns a text of base 32 that is in capitals back into small letters.
+// restore returns a text of base 32 in small letters.
 func restore(s string) string {
 	if len(s) == len32 {
 		return strings.ToLower(s)

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// examples/recipes holds it against PostgreSQL.
+// Module examples tests it with PostgreSQL.
 func TestArrayHasPostgreSQLSyntax(t *testing.T) {
 	for want, ids := range map[string][]snowflake.ID{
 		"{}":                        nil,

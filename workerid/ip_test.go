@@ -41,7 +41,7 @@ func FuzzFromIP(f *testing.F) {
 			requireNone(t, worker, err, "not valid")
 			return
 		}
-		// The host part is what the network's first address leaves.
+		// The host part is the difference from the network's first address.
 		width := addr.BitLen() - length
 		host := new(big.Int).SetBytes(addr.AsSlice())
 		host.Sub(host, new(big.Int).SetBytes(p.Masked().Addr().AsSlice()))

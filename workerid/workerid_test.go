@@ -39,8 +39,7 @@ func requireError(t *testing.T, worker int, err error, says ...string) {
 	}
 }
 
-// requireNumber compares a result with arithmetic of any size: if the number fits n bits, it is the
-// worker ID.
+// requireNumber compares a result with math/big: if the number fits n bits, it is the worker ID.
 func requireNumber(t *testing.T, number *big.Int, n uint8, worker int, err error, says ...string) {
 	t.Helper()
 	if number.BitLen() <= int(n) {
@@ -64,7 +63,7 @@ var (
 	podName = regexp.MustCompile(`(?s)\A([^.]*[^.-]-)(0|[1-9][0-9]*)(?:\..*)?\z`)
 )
 
-// requireParsed compares a result with what a grammar says of the text.
+// requireParsed compares a result with a grammar.
 func requireParsed(t *testing.T, grammar *regexp.Regexp, text string, n uint8, worker int, err error, says ...string) {
 	t.Helper()
 	m := grammar.FindStringSubmatch(text)
