@@ -22,8 +22,8 @@ const (
 	// PostgreSQL 10 or later. To prepare transactions, use a release of November 2021 or later.
 	PostgreSQL Dialect = iota + 1
 
-	// MySQL 5.7 or later, or MariaDB, but not 11.3, and of 11.0, 11.1 and 11.2 only the last
-	// releases.
+	// MySQL 5.7 or later, or MariaDB except 11.3 and all but the last releases of 11.0, 11.1 and
+	// 11.2.
 	MySQL
 
 	// SQLite 3.24 or later.
@@ -31,63 +31,60 @@ const (
 )
 
 var (
-	// ErrLate is matched by the error of [Fence.Check], and of a commit under [Fence.Trigger], if a
-	// reader has passed the transaction's IDs. Roll back, and repeat the transaction with new IDs.
-	// [Writer.Do] does this itself.
+	// ErrLate is returned by [Fence.Check], and by a commit under [Fence.Trigger], if a reader has
+	// passed the transaction's IDs. Roll back, and repeat the transaction with new IDs, as
+	// [Writer.Do] does.
 	ErrLate = errors.New("follow: a reader has passed the transaction's IDs")
 
-	// ErrRewound is matched by the error of [Reader.Next] and [Reader.Read] if the fence on the
-	// primary is below the cursor. The primary has then lost commits, in a failover or a restore.
-	// Log it, and call the method again: the next span has no rows, and its UpTo, below its After,
-	// is the fence. Store it as you store every cursor, and no row is missed, even after a crash.
-	// The rows between the two come again.
+	// ErrRewound is returned by [Reader.Next] and [Reader.Read] if the fence on the primary is
+	// below the cursor, because the primary lost commits in a failover or a restore. Log it, and
+	// call the method again: the next span has no rows, and its UpTo, below its After, is the
+	// fence. Store it like every cursor, and no row is missed. The rows between UpTo and After are
+	// returned again.
 	ErrRewound = errors.New("follow: the fence was set back")
 
-	// ErrInvalid is matched by the error of [NewFence], [Fence.Check] and [Fence.Trigger] if an
-	// argument is not allowed, and of [Reader.Next] and [Reader.Read] on connections to MySQL that
-	// have autocommit off, completion_type CHAIN or the isolation level READ UNCOMMITTED.
+	// ErrInvalid is returned by [NewFence], [Fence.Check] and [Fence.Trigger] if an argument is
+	// invalid, and by [Reader.Next] and [Reader.Read] if connections to MySQL have autocommit off,
+	// completion_type CHAIN or the isolation level READ UNCOMMITTED.
 	ErrInvalid = errors.New("follow: invalid argument")
 )
 
 // Fence makes a transaction fail if a reader has passed its IDs. Use one fence for each table, or
-// one for several tables that are read together. Share the value among all writers and readers of a
-// process: its readers then read the watermark once for all. Its methods may be called by any
-// number of goroutines.
+// for several tables that are read together. The readers of a Fence value share their readings of
+// the watermark. Its methods may be called by any number of goroutines.
 type Fence struct {
 	dialect Dialect
 	name    string
 	sql     statements
-	raises  sql.IsolationLevel // of the transactions that raise the fence
-	reads   sql.IsolationLevel // of Reader.Read's transactions, which need a snapshot
+	raises  sql.IsolationLevel // for transactions that raise the fence
+	reads   sql.IsolationLevel // for the transactions of Reader.Read, which need a snapshot
 
 	mu       sync.Mutex
 	readings map[lease.Store]*reading
 }
 
-// statements are the SQL of a fence. $1 and $2 are parameters.
+// statements holds the SQL of a fence. $1 and $2 are parameters.
 type statements struct {
-	ready   string   // finds a row if the fence is complete
-	create  []string // run in one transaction
-	check   string   // takes the lock in shared mode, and then reads the mark
-	reached string   // reads the fence's row: readers may read up to it
-	raise   string   // sets the row to $1, unless it is greater, or is below $2
-	turn    string   // PostgreSQL: whether no other reader is raising the fence
-	mark    string   // PostgreSQL: makes all later checks compare with $1
+	ready  string   // selects a row if the fence is complete
+	create []string // run in one transaction
+	check  string   // acquires the lock in shared mode, then selects the ID to compare with
+	read   string   // selects the fence's row, up to which readers may read
+	raise  string   // sets the row to $1, unless it is greater, or is below $2
+	turn   string   // PostgreSQL: acquires the readers' lock, unless another reader has it
+	setSeq string   // PostgreSQL: raises the sequence to $1, so that later checks compare with it
 
-	// holders finds PostgreSQL's transactions that hold the advisory lock of $1: those of $2, or
-	// all if $2 is empty.
+	// holders selects PostgreSQL's transactions that hold the advisory lock of $1: those listed in
+	// $2, or all if $2 is empty.
 	holders string
 }
 
-// names matches the names of tables and columns, of which PostgreSQL cuts off what follows 63
-// characters.
+// names matches names of tables and columns. PostgreSQL cuts names after 63 characters.
 var names = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// NewFence returns the fence of this name. It consists of a table of this name and, on PostgreSQL,
-// a sequence whose name has the suffix "_mark". The name is name or schema.name. Each part has at
-// most 50 ASCII letters, digits and underscores, and upper and lower case differ. On SQLite it is a
-// name in the main file, because a lock on another file would not protect the rows. NewFence does
-// not connect to the database: [Fence.Create] makes the fence there.
+// NewFence returns the fence with this name, which is a table and, on PostgreSQL, a sequence with
+// the suffix "_mark". The form is name or, except on SQLite, schema.name; each part has at most 50
+// ASCII letters, digits and underscores, and case matters. Another form is an error that matches
+// [ErrInvalid]. NewFence does not connect to the database; [Fence.Create] creates the fence there.
 func NewFence(d Dialect, name string) (*Fence, error) {
 	switch {
 	case d < PostgreSQL || d > SQLite:
@@ -106,7 +103,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	st.ready = named(`SELECT 1 FROM {t} WHERE one = 1`)
 	st.create = []string{named(`CREATE TABLE IF NOT EXISTS {t} (one SMALLINT PRIMARY KEY, id BIGINT NOT NULL)`)}
 	st.check = named(`SELECT id FROM {t} WHERE one = 1`)
-	st.reached = st.check
+	st.read = st.check
 	st.raise = named(`UPDATE {t} SET id = GREATEST(id, $1) WHERE one = 1 AND id >= $2`)
 	switch d {
 	case PostgreSQL:
@@ -120,7 +117,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 			named(`SELECT setval('{m}'::regclass, GREATEST(t.id, CASE WHEN m.is_called THEN m.last_value ELSE 0 END)) FROM {t} AS t, {m} AS m`))...)
 		st.check = fencesql.Check(name)
 		st.turn = named(`SELECT pg_try_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`)
-		st.mark = named(`SELECT setval('{m}'::regclass, $1::bigint) FROM {m} WHERE last_value < $1::bigint`)
+		st.setSeq = named(`SELECT setval('{m}'::regclass, $1::bigint) FROM {m} WHERE last_value < $1::bigint`)
 		st.holders = named(`SELECT COALESCE(string_agg(virtualtransaction, ' '), ''), COALESCE(string_agg(pid::text, ' '), '') FROM pg_locks
 	WHERE locktype = 'advisory' AND classid = oid '{class}' AND objid = (SELECT $1::text::regclass::oid) AND objsubid = 2
 	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -128,8 +125,8 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	case MySQL:
 		st.create[0] += ` ENGINE=InnoDB`
 		st.create = append(st.create, named(`INSERT IGNORE INTO {t} VALUES (1, 0)`))
-		// innodb_snapshot_isolation would refuse the row if it was raised since the transaction's
-		// snapshot.
+		// With innodb_snapshot_isolation, the statement would fail if the row was raised after the
+		// transaction's snapshot.
 		st.check = `/*M!101108 SET STATEMENT innodb_snapshot_isolation = OFF FOR */ ` + st.check + ` LOCK IN SHARE MODE`
 	default:
 		f.raises, f.reads = sql.LevelDefault, sql.LevelDefault // each transaction has one snapshot
@@ -158,7 +155,7 @@ func (f *Fence) quote(name string) string {
 	return quote + strings.ReplaceAll(name, ".", quote+"."+quote) + quote
 }
 
-// bind writes the parameters of a query as the database does. SQLite reads $1, too.
+// bind writes the parameters of a query in the database's syntax. SQLite accepts $1, too.
 func (f *Fence) bind(query string) string {
 	if f.dialect != MySQL {
 		return query
@@ -166,15 +163,15 @@ func (f *Fence) bind(query string) string {
 	return strings.NewReplacer("$1", "?", "$2", "?").Replace(query)
 }
 
-// Create makes the fence's table and, on PostgreSQL, its sequence. If the fence exists, Create
+// Create creates the fence's table and, on PostgreSQL, its sequence. If the fence exists, Create
 // changes nothing, and needs only the right to read it. If a logical replica of PostgreSQL becomes
-// the primary, call Create there before anything is written.
+// the primary, call Create there before any writes.
 //
-// Writers need the right to SELECT from the table. On PostgreSQL they also need SELECT on the
-// sequence, and on MySQL UPDATE on the table. Readers need SELECT and UPDATE on both, and as much
-// of the leases' store as a writer, because they store the watermark there.
+// Writers need SELECT on the table; on PostgreSQL also SELECT on the sequence, on MySQL also UPDATE
+// on the table. Readers need SELECT and UPDATE on both, and the same rights to the leases' store as
+// writers, because they save the watermark there.
 //
-// On PostgreSQL, fences use the advisory locks (1718579308, ...): lock nothing else with this key.
+// On PostgreSQL, fences use the advisory locks (1718579308, ...). Do not use this key otherwise.
 func (f *Fence) Create(ctx context.Context, db *sql.DB) error {
 	var one int
 	if db.QueryRowContext(ctx, f.sql.ready).Scan(&one) == nil {
@@ -204,54 +201,53 @@ type Queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Check must be the last statement of a transaction that inserts rows. first is the least of their
-// IDs. If a reader has passed it, the error matches [ErrLate]: roll back, and repeat the
-// transaction with new IDs. After Check has returned nil, no reader passes first before the
-// transaction ends. If the transaction inserts rows under several fences, check each of them.
+// Check must be the last statement of a transaction that inserts rows, the least of whose IDs is
+// first. If a reader has passed first, the error matches [ErrLate]: roll back, and repeat the
+// transaction with new IDs. If Check returns nil, no reader passes first until the transaction
+// ends. A transaction that inserts rows under several fences must check each of them.
 //
 // Call [lease.Lease.Hold] before the transaction's first ID, and the function that it returns after
 // the commit. Otherwise Check will often fail.
 //
-// HAZARD: a connection without a transaction, such as a *sql.Conn or GORM's without one. Check
-// cannot tell it from a transaction, and its lock ends with the statement.
+// HAZARD: a connection without a transaction, such as a *sql.Conn. Check cannot distinguish it from
+// a transaction, and its lock ends with the statement.
 //
 // HAZARD: a savepoint. If Check runs after a savepoint that is rolled back, PostgreSQL releases its
-// lock, and the rows may be missed. So call Check outside of savepoints, and of a mapper's nested
+// lock, and the rows may be missed. So call Check outside savepoints and a mapper's nested
 // transactions.
 func (f *Fence) Check(ctx context.Context, tx Queryer, first snowflake.ID) error {
 	if _, is := tx.(interface{ Stats() sql.DBStats }); is {
 		return fmt.Errorf("%w: Check needs the transaction, not the database: its lock would end with the statement", ErrInvalid)
 	}
-	var mark snowflake.ID
-	if err := tx.QueryRowContext(ctx, f.sql.check).Scan(&mark); err != nil {
+	var at snowflake.ID
+	if err := tx.QueryRowContext(ctx, f.sql.check).Scan(&at); err != nil {
 		return f.wrap("check", late(err))
 	}
-	if first <= mark {
-		return fmt.Errorf("%w: the least is %v, and fence %s is at %v", ErrLate, first, f.name, mark)
+	if first <= at {
+		return fmt.Errorf("%w: the least is %v, and fence %s is at %v", ErrLate, first, f.name, at)
 	}
 	return nil
 }
 
 // SQL returns the statement of [Fence.Check], for transactions that are not a [Queryer], such as a
-// pgx.Tx. It has no parameters, and returns one ID. If the least ID of the transaction is not
-// greater, the transaction is late: roll back, and repeat it with new IDs.
+// pgx.Tx. It has no parameters, and returns one ID. If the transaction's least ID is not greater,
+// the transaction is late: roll back, and repeat it with new IDs.
 func (f *Fence) SQL() string { return f.sql.check }
 
-// Trigger makes PostgreSQL check the fence at the commit of each transaction that inserts a row
-// into table, or changes the column, which holds its ID. So the rows of all programs are fenced.
-// Call it once for each such column, as the table's owner: it creates a function and two deferred
-// constraint triggers, which are named after the fence and the column, or replaces them. An UPDATE
-// that leaves the ID as it is may change any row; a row with an ID that a reader has passed can no
-// longer be inserted.
+// Trigger makes PostgreSQL check the fence at the commit of each transaction, of any program, that
+// inserts a row into table, or changes its ID, which is in column. Call it once for each such
+// column, as the table's owner: it creates or replaces a function and two deferred constraint
+// triggers, named after the fence and the column. Rows may be updated at any time, except their
+// ID; a row whose ID a reader has passed can no longer be inserted.
 //
-// If the table is partitioned, the triggers check the rows of all its partitions. An UPDATE that
-// moves a row to another partition inserts it there, so it fails if a reader has passed the row.
-// The rows of a table that becomes a partition (ATTACH PARTITION) are not checked, nor are those of
-// tables that inherit from the table: call Trigger for each of these. No trigger fires while
+// In a partitioned table, the triggers check the rows of all partitions. An UPDATE that moves a row
+// to another partition inserts it there, and fails if a reader has passed the row. The rows of a
+// table that becomes a partition (ATTACH PARTITION) are not checked, nor are those of tables that
+// inherit from table: call Trigger for each of these. No trigger fires while
 // session_replication_role is replica, as in a restore without triggers.
 //
-// If a transaction is late, COMMIT or SET CONSTRAINTS ALL IMMEDIATE fails with the SQLSTATE SNF01.
-// [Writer.Do] then repeats the transaction, as it does if Check fails.
+// If a transaction is late, COMMIT or SET CONSTRAINTS ALL IMMEDIATE fails with the SQLSTATE SNF01,
+// and [Writer.Do] repeats the transaction.
 //
 // On other databases Trigger returns an error that matches [errors.ErrUnsupported].
 func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) error {
@@ -262,25 +258,25 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 		return fmt.Errorf("%w: table %q or column %q is not a name of up to 63 letters, digits and underscores", ErrInvalid, table, column)
 	}
 	base := f.name[strings.Index(f.name, ".")+1:]
-	name := base + "/" + column // only a fence of another schema may have it, too
+	name := base + "/" + column // unique except for a fence of the same name in another schema
 	if len(name+"/update") > 63 {
 		return fmt.Errorf("%w: PostgreSQL would cut the trigger's name %s/update after 63 characters", ErrInvalid, name)
 	}
-	// The function runs with its owner's rights, and ignores the caller's search_path.
+	// The function has its owner's rights, and ignores the caller's search_path.
 	var schema string
 	query := `SELECT quote_ident(nspname) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
 	WHERE pg_class.oid = '` + f.quote(f.name) + `'::regclass`
 	if err := db.QueryRowContext(ctx, query).Scan(&schema); err != nil {
 		return f.wrap("trigger", err)
 	}
-	r := strings.NewReplacer("{function}", schema+`."`+name+`"`, "{mark}", schema+"."+f.quote(base+"_mark"),
+	r := strings.NewReplacer("{function}", schema+`."`+name+`"`, "{sequence}", schema+"."+f.quote(base+"_mark"),
 		"{name}", name, "{table}", f.quote(table), "{column}", f.quote(column), "{class}", fencesql.Class)
-	// Not UPDATE OF the column: another trigger may change it.
+	// UPDATE OF the column would not fire if another trigger changes the column.
 	return f.wrap("trigger", f.inTx(ctx, db, r.Replace(`
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	PERFORM pg_advisory_xact_lock_shared({class}, '{mark}'::regclass::oid::int);
-	IF NEW.{column} <= (SELECT last_value FROM {mark}) THEN
+	PERFORM pg_advisory_xact_lock_shared({class}, '{sequence}'::regclass::oid::int);
+	IF NEW.{column} <= (SELECT last_value FROM {sequence}) THEN
 		RAISE EXCEPTION 'a reader has passed the ID %', NEW.{column} USING ERRCODE = 'SNF01', HINT = 'Roll back, and try again with new IDs.';
 	END IF;
 	RETURN NULL;
@@ -299,8 +295,8 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE PROCEDURE {function}()`),
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.{column} IS DISTINCT FROM NEW.{column}) EXECUTE PROCEDURE {function}()`)))
 }
 
-// late returns err. If err says that the transaction is late, the result matches ErrLate: the error
-// of Trigger, and MariaDB's 1020, a row has changed since the transaction's snapshot.
+// late returns err. If it is the error of Trigger or MariaDB's 1020 (a row has changed since the
+// transaction's snapshot), the result also matches ErrLate.
 func late(err error) error {
 	if has(err, "SNF01") || has(err, "1020") {
 		return fmt.Errorf("%w: %w", ErrLate, err)
@@ -308,9 +304,8 @@ func late(err error) error {
 	return err
 }
 
-// has reports whether err has this SQLSTATE, or is the MySQL error of this number. It looks for the
-// number in the text that github.com/go-sql-driver/mysql writes, because this package imports no
-// driver.
+// has reports whether err has this SQLSTATE or MySQL error number. The number is searched for in
+// the message of github.com/go-sql-driver/mysql, because this package imports no driver.
 func has(err error, code string) bool {
 	var e interface{ SQLState() string }
 	if err == nil {
@@ -331,7 +326,7 @@ func has(err error, code string) bool {
 	return false
 }
 
-// wrap adds the fence, and what was done with it, to an error of the database.
+// wrap adds the fence's name and the operation to an error of the database.
 func (f *Fence) wrap(what string, err error) error {
 	if err == nil {
 		return nil

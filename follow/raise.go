@@ -11,22 +11,23 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// stallsAfter is how long a stall may last before it is logged.
+// stallsAfter is the age at which a stall is logged.
 const stallsAfter = 5 * time.Second
 
-// busy returns the stall of a fence that cannot be raised yet, because writers hold its lock.
+// busy returns the stall of a reader that cannot raise the fence while writers hold its lock.
 func busy(attrs ...any) *stall {
 	return &stall{why: "waiting for transactions that have checked the fence and stay open", after: stallsAfter, attrs: attrs}
 }
 
-// reach reads the fence's row. A statement that begins now sees every row up to it.
-func (f *Fence) reach(ctx context.Context, q Queryer) (id snowflake.ID, err error) {
-	return id, f.wrap("read", q.QueryRowContext(ctx, f.sql.reached).Scan(&id))
+// read returns the ID in the fence's row. A statement that begins now sees every row up to it.
+func (f *Fence) read(ctx context.Context, q Queryer) (at snowflake.ID, err error) {
+	return at, f.wrap("read", q.QueryRowContext(ctx, f.sql.read).Scan(&at))
 }
 
-// raiseTo raises the fence to an ID, unless it has reached it, or is below after. It returns where
-// the fence is then. While raiseTo waits for writers on PostgreSQL, it calls waits.
-func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID, waits func(*stall)) (at snowflake.ID, err error) {
+// raiseTo raises the fence to an ID, unless the fence is there already, or is below after. It
+// returns the ID in the fence's row. While raiseTo waits for writers on PostgreSQL, it calls
+// stalled.
+func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID, stalled func(*stall)) (at snowflake.ID, err error) {
 	defer func() {
 		if err != nil && (has(err, "1205") || f.dialect == SQLite && strings.Contains(err.Error(), "locked")) {
 			err = busy()
@@ -38,11 +39,11 @@ func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID,
 	}
 	defer conn.Close()
 	if f.dialect == MySQL {
-		patient, err := impatient(ctx, conn)
+		restore, err := limitLockWait(ctx, conn)
 		if err != nil {
 			return 0, err
 		}
-		defer patient()
+		defer restore()
 	}
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: f.raises})
 	if err != nil {
@@ -50,22 +51,22 @@ func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID,
 	}
 	defer tx.Rollback()
 	if f.dialect == PostgreSQL {
-		if at, err = f.raiseMark(ctx, tx, after, to, waits); err != nil || at < after || at >= to {
+		if at, err = f.raiseSequence(ctx, tx, after, to, stalled); err != nil || at < after || at >= to {
 			return at, err
 		}
 	}
 	if _, err = tx.ExecContext(ctx, f.sql.raise, int64(to), int64(after)); err != nil {
 		return 0, err
 	}
-	if at, err = f.reach(ctx, tx); err != nil {
+	if at, err = f.read(ctx, tx); err != nil {
 		return 0, err
 	}
 	return at, tx.Commit()
 }
 
-// impatient lets a MySQL connection wait for writers for at most a second, because new writers wait
-// behind it. The function that it returns sets the limit back.
-func impatient(ctx context.Context, conn *sql.Conn) (patient func(), err error) {
+// limitLockWait makes a MySQL connection wait for a lock for a second at most, because new writers
+// wait behind it. restore sets the previous limit.
+func limitLockWait(ctx context.Context, conn *sql.Conn) (restore func(), err error) {
 	const limit = `SET SESSION innodb_lock_wait_timeout = `
 	var was string
 	if err := conn.QueryRowContext(ctx, `SELECT @@innodb_lock_wait_timeout`).Scan(&was); err != nil {
@@ -79,28 +80,28 @@ func impatient(ctx context.Context, conn *sql.Conn) (patient func(), err error) 
 	}, err
 }
 
-// raiseMark raises PostgreSQL's sequence, so that every later check compares with it. Then it waits
-// for the transactions that checked earlier. Readers take turns: otherwise one could lower the
-// sequence, or set the row while another still waits. raiseMark returns the row's ID.
-func (f *Fence) raiseMark(ctx context.Context, tx *sql.Tx, after, to snowflake.ID, waits func(*stall)) (at snowflake.ID, err error) {
-	var ours bool
-	if err := tx.QueryRowContext(ctx, f.sql.turn).Scan(&ours); err != nil {
+// raiseSequence raises PostgreSQL's sequence, so that every later check compares with it, and waits
+// for the transactions that checked earlier. It returns the ID in the fence's row. Readers take
+// turns: otherwise one could lower the sequence, or set the row while another waits for writers.
+func (f *Fence) raiseSequence(ctx context.Context, tx *sql.Tx, after, to snowflake.ID, stalled func(*stall)) (at snowflake.ID, err error) {
+	var acquired bool
+	if err := tx.QueryRowContext(ctx, f.sql.turn).Scan(&acquired); err != nil {
 		return 0, err
 	}
-	if !ours {
+	if !acquired {
 		_, s, err := f.holders(ctx, tx, f.name, "")
 		s.why = "waiting for another reader, which is raising the fence"
 		return 0, cmp.Or(err, error(s))
 	}
-	if at, err = f.reach(ctx, tx); err != nil || at < after || at >= to {
+	if at, err = f.read(ctx, tx); err != nil || at < after || at >= to {
 		return at, err
 	}
-	if _, err := tx.ExecContext(ctx, f.sql.mark, int64(to)); err != nil {
+	if _, err := tx.ExecContext(ctx, f.sql.setSeq, int64(to)); err != nil {
 		return 0, err
 	}
 	open, s, err := f.holders(ctx, tx, f.name+"_mark", "")
 	for pause := 2 * time.Millisecond; err == nil && open != ""; pause = min(2*pause, 250*time.Millisecond) {
-		waits(s)
+		stalled(s)
 		if err = sleep(ctx, pause); err == nil {
 			open, s, err = f.holders(ctx, tx, f.name+"_mark", open)
 		}
@@ -108,9 +109,9 @@ func (f *Fence) raiseMark(ctx context.Context, tx *sql.Tx, after, to snowflake.I
 	return at, err
 }
 
-// holders returns which transactions hold the advisory lock of a table or a sequence, and the stall
-// that names them. If some is not empty, it looks only at those. A prepared transaction keeps its
-// name, and has no process.
+// holders returns the transactions that hold the advisory lock of a table or a sequence, and a
+// stall that names their processes. If some is not empty, only those in it count. A prepared
+// transaction has no process.
 func (f *Fence) holders(ctx context.Context, tx *sql.Tx, of, some string) (open string, s *stall, err error) {
 	var pids string
 	err = tx.QueryRowContext(ctx, f.sql.holders, f.quote(of), some).Scan(&open, &pids)

@@ -19,66 +19,67 @@ import (
 
 // Options holds the settings of a [Reader]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Every is how often the reader looks for new rows and, if there are any, reads the watermark.
-	// While there are none, it looks less and less often, down to a fifth as often. The default is
-	// a second.
+	// Every is the interval at which the reader looks for new rows and, if there are any, reads the
+	// watermark. If there are none, the interval grows, up to five times Every. The default is one
+	// second.
 	Every time.Duration
 
-	// Replica is the database in which [Reader.Read] reads: a replica of the primary, or an address
-	// with several replicas behind it. [Reader.Next] ignores it. The default is the primary.
+	// Replica is a replica of the primary, or an address of several replicas, from which
+	// [Reader.Read] reads. [Reader.Next] ignores it. The default is the primary.
 	Replica *sql.DB
 
-	// Table is the table, or schema.table, whose rows are read; on SQLite, a table of the main
-	// file. Set it unless one fence serves several tables. With it, each span has 1 to Rows rows
-	// (none after [ErrRewound]), and the fence is raised only if there are new rows. Without it, a
-	// span may have any number of rows, or none.
+	// Table is the table, or schema.table, to read; on SQLite, a table of the main file. Set it
+	// unless one fence serves several tables. With it, each span has 1 to Rows rows (none after
+	// [ErrRewound]), and the fence is raised only if there are new rows. Without it, a span may
+	// have any number of rows, or none.
 	Table string
 
 	// Column is the column of Table that holds the IDs. It needs an index. The default is "id".
 	Column string
 
-	// Rows bounds the rows of a span, unless more rows share the last ID. The default is 1,000.
+	// Rows is the maximum number of rows in a span, not counting rows that share the last ID. The
+	// default is 1,000.
 	Rows int
 
-	// Logger gets a warning when the reader cannot continue, and a message when it can again. The
-	// default is slog.Default().
+	// Logger receives a warning when the reader cannot continue, and a message when it can again.
+	// The default is slog.Default().
 	Logger *slog.Logger
 }
 
-// Span is a range of IDs: those above After, up to and including UpTo. After [ErrRewound], UpTo is
-// below After: such a span has no IDs, and sets the cursor back.
+// Span is the range of IDs above After, up to and including UpTo. After [ErrRewound], UpTo is below
+// After: such a span has no IDs, and sets the cursor back.
 type Span struct{ After, UpTo snowflake.ID }
 
-// Reader reads rows in spans of IDs. When it returns a span, no row will ever be added to it. Its
+// Reader reads rows in spans of IDs. No row is ever added to a span that it has returned. Its
 // methods may be called by any number of goroutines; calls of Next and Read wait for one another.
 // It needs no Close.
 type Reader struct {
-	db      *sql.DB
-	fence   *Fence
-	o       Options
-	count   string // counts up to Rows rows of a span, and finds the last of them
-	first   string // finds the first row above an ID
-	reading *reading
+	db       *sql.DB
+	fence    *Fence
+	o        Options
+	countSQL string // selects the number of rows of a span, up to Rows, and the last of them
+	firstSQL string // selects the first row above an ID
+	reading  *reading
 
-	turn    chan struct{} // a lock (a channel with room for one) that guards the fields below
-	after   snowflake.ID  // the cursor
-	back    *Span         // the next span after ErrRewound; otherwise nil
-	silence *time.Timer   // ends a try when the database or the store does not answer
-	idle    time.Duration // how long to wait before the next try
-	well    bool          // whether a try has succeeded, or stalled, since the reader was made
-	bad     error         // why the last try did not succeed; nil if it did
-	since   time.Time     // when bad began
-	logged  string        // the cause logged last since a try succeeded
+	turn     chan struct{} // a lock (a channel with room for one) that guards the fields below
+	after    snowflake.ID  // the cursor
+	back     *Span         // the next span after ErrRewound; otherwise nil
+	watchdog *time.Timer   // ends a try if the database or the store does not answer
+	idle     time.Duration // the pause before the next try
+	started  bool          // a try has succeeded or stalled
+	trouble  error         // the error of the last try, or nil
+	since    time.Time     // when trouble's cause began
+	logged   string        // the last logged cause since a try succeeded
 
 	counts counts
 }
 
-// stall is an error that needs no repair: it ends when what is waited for has happened.
+// stall is an error that ends by itself.
 type stall struct {
 	why   string
-	cause string        // who or what causes it, if that is known; it is logged if it changes
-	after time.Duration // how long it lasts before it is logged
-	pause time.Duration // how long to wait before the second try; 0: Options.Every
+	cause string        // if known; a new cause is logged
+	after time.Duration // the age at which it is logged
+	pause time.Duration // before the next try; 0: Options.Every
 	attrs []any         // for the log
 }
 
@@ -89,12 +90,11 @@ func (s *stall) Error() string {
 	return s.why + ": " + s.cause
 }
 
-// NewReader returns a reader of the rows whose IDs are above after, which is the cursor: 0 for a
-// new reader, and otherwise the UpTo of the last span that was processed. s is the store of the
-// writers' leases, db the primary, and f the writers' fence. opts may be nil, but set Options.Table
-// if the fence serves one table. NewReader connects to nothing. It panics if Options.Table or
-// Options.Column is not a name, or schema.name, of up to 63 letters, digits and underscores, or has
-// a schema on SQLite.
+// NewReader returns a reader of the rows with IDs above the cursor after: 0 at first, later the
+// UpTo of the last processed span. s is the store of the writers' leases, db the primary, and f the
+// writers' fence. NewReader does not connect to them. It panics unless Options.Table and
+// Options.Column are names of up to 63 letters, digits and underscores; the table may have a
+// schema, except on SQLite.
 func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Options) *Reader {
 	r := &Reader{db: db, fence: f, reading: f.reading(s), turn: make(chan struct{}, 1), after: after}
 	r.o = *cmp.Or(opts, &Options{})
@@ -111,42 +111,34 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 		from := `SELECT ` + f.quote(column) + ` AS id FROM ` + f.table(r.o.Table) + ` WHERE ` + f.quote(column)
 		order := ` ORDER BY ` + f.quote(column) + ` LIMIT `
 		rows := cmp.Or(max(0, r.o.Rows), 1000)
-		r.count = f.bind(fmt.Sprintf(`SELECT COUNT(*), COALESCE(MAX(id), 0) FROM (%s > $1 AND %s <= $2%s%d) AS s`,
+		r.countSQL = f.bind(fmt.Sprintf(`SELECT COUNT(*), COALESCE(MAX(id), 0) FROM (%s > $1 AND %s <= $2%s%d) AS s`,
 			from, f.quote(column), order, rows))
-		r.first = f.bind(from + ` > $1` + order + `1`)
+		r.firstSQL = f.bind(from + ` > $1` + order + `1`)
 		r.o.Rows = rows
 	}
 	return r
 }
 
-// Mark returns the watermark as this process's readers of the fence last read it, or the zero Mark
-// if they have not read it yet. While there are new rows, the time of its ID shows how far the
-// reader is behind. If that is more than the renewals of the leases explain, the field HeldBy names
-// the holder that keeps the watermark back (see [lease.Watermark]).
-func (r *Reader) Mark() lease.Mark {
-	return *r.reading.mark.Load()
-}
-
-// Next waits for the next span, and returns it. Then read WHERE id > s.After AND id <= s.UpTo ORDER
-// BY id on the primary, in a new statement or in a transaction that begins after Next has returned,
-// and store s.UpTo as the cursor before the next call, which returns what follows the span. If
-// processing the rows failed, make a new Reader with the stored cursor.
+// Next waits for the next span and returns it. Then read WHERE id > s.After AND id <= s.UpTo ORDER
+// BY id on the primary, in a new statement or a transaction that begins after Next has returned,
+// and store s.UpTo as the cursor before the next call, which continues after the span. If you
+// cannot process the rows, make a new Reader with the stored cursor.
 //
 // Next returns an error if ctx ends, if the fence was set back ([ErrRewound]), or if the first try
-// of a new reader fails, for example because the table does not exist. Later, it logs that the
-// database or the store fails, and tries again until it succeeds.
+// of a new reader fails, for example because the table does not exist. It logs later failures of
+// the database or the store, and tries again until it succeeds.
 func (r *Reader) Next(ctx context.Context) (Span, error) {
 	return r.await(ctx, func(ctx context.Context) (Span, error) { return r.span(ctx, r.db) })
 }
 
 // Read waits for the next span, and calls fn in a read-only transaction that sees every row of it,
-// on Options.Replica or, if it is nil, on the primary. If fn returns nil, the next call reads what
-// follows the span; store s.UpTo as the cursor before it, in another transaction, because this one
-// cannot write. If fn returns an error, Read returns it, and the next call begins with the same
-// rows. All other errors are those of [Reader.Next].
+// on Options.Replica or, if that is nil, on the primary. If fn returns nil, store s.UpTo as the
+// cursor, in another transaction, before the next call, which continues after the span. If fn
+// returns an error, Read returns it, and the next call begins with the same rows. Other errors are
+// those of [Reader.Next].
 //
-// fn should be fast: a long transaction keeps PostgreSQL from vacuuming, and a replica may cancel
-// it. So collect the rows in fn, and process them after Read has returned.
+// Collect the rows in fn, and process them after Read has returned: a long transaction keeps
+// PostgreSQL from vacuuming, and a replica may cancel it.
 func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) error {
 	_, err := r.await(ctx, func(ctx context.Context) (Span, error) {
 		tx, err := cmp.Or(r.o.Replica, r.db).BeginTx(ctx, &sql.TxOptions{Isolation: r.fence.reads, ReadOnly: true})
@@ -156,7 +148,7 @@ func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) er
 		defer tx.Rollback()
 		s, err := r.span(ctx, tx) // the snapshot is taken here
 		if err == nil && s.UpTo != s.After {
-			r.silence.Stop()
+			r.watchdog.Stop()
 			if err = fn(tx, s); err != nil {
 				err = failure{err}
 			}
@@ -166,11 +158,11 @@ func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) er
 	return err
 }
 
-// failure is an error of fn.
+// failure is an error of the user's fn.
 type failure struct{ error }
 
-// await tries until there is a span, and returns it. It logs stalls and errors, except those that
-// end the call.
+// await tries until there is a span, and returns it. It logs stalls and errors, except an error
+// that it returns.
 func (r *Reader) await(ctx context.Context, look func(context.Context) (Span, error)) (Span, error) {
 	if err := lock(ctx, r.turn); err != nil {
 		return Span{}, err
@@ -181,13 +173,13 @@ func (r *Reader) await(ctx context.Context, look func(context.Context) (Span, er
 		failed, _ := err.(failure)
 		_, stalls := err.(*stall)
 		read := err == nil || failed.error != nil
-		r.well = r.well || read || stalls
+		r.started = r.started || read || stalls
 		switch {
 		case read:
 			if r.logged != "" {
 				r.o.Logger.Info("follow: reading again", "fence", r.fence.name)
 			}
-			if r.bad, r.logged = nil, ""; failed.error != nil {
+			if r.trouble, r.logged = nil, ""; failed.error != nil {
 				return Span{}, failed.error
 			}
 			if r.counts.succeed(s); s.UpTo != s.After {
@@ -196,44 +188,44 @@ func (r *Reader) await(ctx context.Context, look func(context.Context) (Span, er
 			}
 		case errors.Is(err, ErrRewound):
 			return Span{}, err
-		case ctx.Err() != nil: // not logged; r.bad is why the reader waited until then
-		case !r.well && !errors.Is(err, lease.ErrWiped):
-			return Span{}, fmt.Errorf("follow: the reader cannot begin: %w", err)
+		case ctx.Err() != nil: // the call ends below; r.trouble is an earlier try's error
+		case !r.started && !errors.Is(err, lease.ErrWiped):
+			return Span{}, fmt.Errorf("follow: the reader cannot start: %w", err)
 		default:
 			r.fails(err)
 		}
 		wait := r.idle
 		r.idle = min(2*r.idle, 5*r.o.Every)
 		if err := sleep(ctx, wait); err != nil {
-			if r.bad != nil {
-				err = fmt.Errorf("%w: %w", err, r.bad)
+			if r.trouble != nil {
+				err = fmt.Errorf("%w: %w", err, r.trouble)
 			}
 			return Span{}, err
 		}
 	}
 }
 
-// patience is how long the database or the store may take to answer before the reader tries again
-// on another connection.
+// patience is the time in which the database or the store must answer. After that the reader tries
+// again on another connection.
 const patience = 30 * time.Second
 
-var errSilent = fmt.Errorf("no answer within %v", patience)
+var errNoAnswer = fmt.Errorf("no answer within %v", patience)
 
 // try looks for a span. If there is none, it raises the fence and looks again.
 func (r *Reader) try(parent context.Context, look func(context.Context) (Span, error)) (s Span, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	r.silence = time.AfterFunc(patience, func() { cancel(errSilent) })
-	defer r.silence.Stop()
-	if !r.well && r.fence.dialect == MySQL {
-		if err := currentReads(ctx, r.db); err != nil {
+	r.watchdog = time.AfterFunc(patience, func() { cancel(errNoAnswer) })
+	defer r.watchdog.Stop()
+	if !r.started && r.fence.dialect == MySQL {
+		if err := checkSession(ctx, r.db); err != nil {
 			return s, err
 		}
 	}
-	var there bool
+	var raised bool
 	if s, err = look(ctx); err == nil && s.UpTo == s.After {
-		if there, err = r.raise(ctx); there {
-			r.silence.Reset(patience)
+		if raised, err = r.raise(ctx); raised {
+			r.watchdog.Reset(patience)
 			if s, err = look(ctx); err == nil && s.UpTo == s.After && r.o.Replica != nil {
 				err = &stall{
 					why:   "waiting for the replica, which lacks rows and a fence that the primary has",
@@ -242,16 +234,15 @@ func (r *Reader) try(parent context.Context, look func(context.Context) (Span, e
 			}
 		}
 	}
-	if err != nil && context.Cause(ctx) == errSilent && parent.Err() == nil {
-		err = fmt.Errorf("%w: %w", errSilent, err)
+	if err != nil && context.Cause(ctx) == errNoAnswer && parent.Err() == nil {
+		err = fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	return s, err
 }
 
-// currentReads returns an error if a statement on a connection to MySQL would not see exactly the
-// rows that were committed when it began. If the settings cannot be read, it takes them to be
-// MySQL's defaults.
-func currentReads(ctx context.Context, db *sql.DB) error {
+// checkSession returns an error if statements on connections to MySQL do not see exactly the rows
+// that were committed when they began. If it cannot read the settings, it assumes the defaults.
+func checkSession(ctx context.Context, db *sql.DB) error {
 	rows, err := db.QueryContext(ctx, `SHOW SESSION VARIABLES WHERE (Variable_name = 'autocommit' AND Value = 'OFF')
 	OR (Variable_name = 'completion_type' AND Value = 'CHAIN')
 	OR (Variable_name IN ('tx_isolation', 'transaction_isolation') AND Value = 'READ-UNCOMMITTED')`)
@@ -269,51 +260,50 @@ func currentReads(ctx context.Context, db *sql.DB) error {
 	return rows.Err()
 }
 
-// span returns the next span that q sees. Its ends are equal if there is none.
+// span returns the next span that q sees. If there is none, the span is empty.
 func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
 	if r.back != nil {
 		return *r.back, nil
 	}
 	s := Span{r.after, r.after}
-	reached, err := r.fence.reach(ctx, q)
+	at, err := r.fence.read(ctx, q)
 	switch {
 	case err != nil:
 		return s, err
-	case reached <= r.after || r.o.Table == "":
-		s.UpTo = max(r.after, reached)
+	case at <= r.after || r.o.Table == "":
+		s.UpTo = max(r.after, at)
 		return s, nil
 	}
 	var n int
 	var last snowflake.ID
-	if err := q.QueryRowContext(ctx, r.count, int64(r.after), int64(reached)).Scan(&n, &last); err != nil || n == 0 {
+	if err := q.QueryRowContext(ctx, r.countSQL, int64(r.after), int64(at)).Scan(&n, &last); err != nil || n == 0 {
 		return s, err
 	}
-	r.counts.counted(n, last)
-	if s.UpTo = reached; n == r.o.Rows {
+	r.counts.found(n, last)
+	if s.UpTo = at; n == r.o.Rows {
 		s.UpTo = last
 	}
 	return s, nil
 }
 
-// raise raises the fence if there is something to read above it, and reports whether the primary
-// has a span.
+// raise raises the fence if there are rows above it, and reports whether the primary has a span.
 func (r *Reader) raise(ctx context.Context) (found bool, err error) {
-	waits := func(s *stall) {
-		r.silence.Reset(patience)
+	stalled := func(s *stall) {
+		r.watchdog.Reset(patience)
 		r.fails(s)
 	}
-	reached, err := r.fence.reach(ctx, r.db)
-	if err == nil && reached < r.after {
-		// A replica may show a raise before the primary does. raiseTo waits for that raise.
-		reached, err = r.fence.raiseTo(ctx, r.db, r.after, r.after, waits)
+	at, err := r.fence.read(ctx, r.db)
+	if err == nil && at < r.after {
+		// A raise may be visible on a replica before it is on the primary. raiseTo waits for it.
+		at, err = r.fence.raiseTo(ctx, r.db, r.after, r.after, stalled)
 	}
-	reached, err = r.compare(reached, err)
+	at, err = r.checkRewound(at, err)
 	if err != nil {
 		return false, err
 	}
 	first := r.after + 1
 	if r.o.Table != "" {
-		err := r.db.QueryRowContext(ctx, r.first, int64(r.after)).Scan(&first)
+		err := r.db.QueryRowContext(ctx, r.firstSQL, int64(r.after)).Scan(&first)
 		if errors.Is(err, sql.ErrNoRows) {
 			return false, nil
 		}
@@ -322,10 +312,10 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 		}
 		r.counts.waits(first)
 	}
-	if first <= reached { // another reader has raised the fence, or the replica lags
+	if first <= at { // another reader has raised the fence, or the replica lags
 		return true, nil
 	}
-	r.silence.Reset(patience)
+	r.watchdog.Reset(patience)
 	m, err := r.reading.read(ctx, r.o.Every)
 	switch {
 	case err != nil:
@@ -347,12 +337,13 @@ func (r *Reader) raise(ctx context.Context) (found bool, err error) {
 		}
 		return false, s
 	}
-	_, err = r.compare(r.fence.raiseTo(ctx, r.db, r.after, m.ID, waits))
+	_, err = r.checkRewound(r.fence.raiseTo(ctx, r.db, r.after, m.ID, stalled))
 	return err == nil, err
 }
 
-// compare returns where the primary's fence is, and an error if it is below the cursor.
-func (r *Reader) compare(at snowflake.ID, err error) (snowflake.ID, error) {
+// checkRewound returns the position of the primary's fence, and an error if that is below the
+// cursor.
+func (r *Reader) checkRewound(at snowflake.ID, err error) (snowflake.ID, error) {
 	if err == nil && at < r.after {
 		r.back = &Span{r.after, at}
 		err = fmt.Errorf("%w: fence %s is at %v, below the cursor %v, so the primary has lost commits; "+
@@ -361,20 +352,20 @@ func (r *Reader) compare(at snowflake.ID, err error) (snowflake.ID, error) {
 	return at, err
 }
 
-// fails records why a try did not succeed, and logs it unless the last one logged had the same
-// cause. A stall is logged once it has lasted for s.after.
+// fails records the error of a try, and logs it unless its cause was logged last. A stall is logged
+// once it has lasted for s.after.
 func (r *Reader) fails(err error) {
 	s, stalls := err.(*stall)
 	if !stalls {
 		s = &stall{why: "cannot read; trying again", attrs: []any{"err", err}}
 	}
 	why := cause.Of(err)
-	begins := r.bad == nil || cause.Of(r.bad) != why
-	r.counts.fail(err, stalls, begins)
-	if begins {
+	isNew := r.trouble == nil || cause.Of(r.trouble) != why
+	r.counts.fail(err, stalls, isNew)
+	if isNew {
 		r.since, r.idle = time.Now(), cmp.Or(s.pause, r.o.Every)
 	}
-	if r.bad = err; r.logged != why && time.Since(r.since) >= s.after {
+	if r.trouble = err; r.logged != why && time.Since(r.since) >= s.after {
 		r.logged = why
 		r.o.Logger.Warn("follow: "+s.why, append([]any{"fence", r.fence.name}, s.attrs...)...)
 	}
@@ -390,17 +381,17 @@ func lock(ctx context.Context, turn chan struct{}) error {
 	}
 }
 
-// reading is a watermark that the readers of a fence in this process share.
+// reading is the last reading of the watermark, which the readers of a fence share.
 type reading struct {
 	turn   chan struct{} // a lock (a channel with room for one) that guards all but mark
 	reader *lease.WatermarkReader
-	at     time.Time                  // of the last reading
-	err    error                      // of the last reading
+	at     time.Time                  // the time of the last reading
+	err    error                      // its error
 	mark   atomic.Pointer[lease.Mark] // of the last reading without an error
 }
 
-// reading returns the reading that all readers of a store share. If the store cannot be the key of
-// a map, it is not shared.
+// reading returns the reading for all readers of a store or, if the store is not comparable, for
+// one reader.
 func (f *Fence) reading(s lease.Store) *reading {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -416,16 +407,15 @@ func (f *Fence) reading(s lease.Store) *reading {
 	return r
 }
 
-// read returns the watermark. It reads it again only if the last reading is at least as old as
-// fresh.
-func (r *reading) read(ctx context.Context, fresh time.Duration) (lease.Mark, error) {
+// read returns the last reading, if it is younger than maxAge, or a new one.
+func (r *reading) read(ctx context.Context, maxAge time.Duration) (lease.Mark, error) {
 	if err := lock(ctx, r.turn); err != nil {
 		return lease.Mark{}, err
 	}
 	defer func() { <-r.turn }()
-	if r.at.IsZero() || time.Since(r.at) >= fresh {
+	if r.at.IsZero() || time.Since(r.at) >= maxAge {
 		m, err := r.reader.Read(ctx)
-		if ctx.Err() != nil { // only this call's error, so do not share it
+		if ctx.Err() != nil { // the error is this call's own
 			return m, err
 		}
 		if r.at, r.err = time.Now(), err; err == nil {

@@ -8,33 +8,34 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Stats says how a [Reader] is doing.
+// Stats contains statistics of a [Reader].
 type Stats struct {
 	Spans uint64 // spans that Next and Read returned
 	Rows  uint64 // rows of these spans; 0 without Options.Table
 
-	// Stalls counts how often the reader began to wait for the watermark, writers or a replica, and
-	// Failures how often the database or the store began to fail. A new cause counts anew.
+	// Stalls is the number of waits for the watermark, writers or a replica, and Failures the
+	// number of failures of the database or the store. Retries count only if the cause changes.
 	Stalls, Failures uint64
 
-	// Lag is the age of the oldest row that is known to wait for the reader or, if none is, of the
-	// last row that the reader returned, until it looks again and finds none. It is 0 if no row
-	// waits, without Options.Table, and until this process has read the watermark.
+	// Lag is the age of the oldest unread row or, until the reader has looked for one, of the last
+	// row that it returned. It is 0 if all rows are read, without Options.Table, and until this
+	// process has read the watermark.
 	Lag time.Duration
 
-	// Waits is why the last try found no span although rows may wait; nil if there is no reason.
+	// Waits is the reason why the last try found no span although there may be rows, or nil.
 	Waits error
-	Since time.Time // when the tries began to end without success; zero if the last one succeeded
+	Since time.Time // when Waits last became non-nil; zero if it is nil
 
-	// Mark is the watermark as this process's readers of the fence last read it, or zero if they
-	// have not read it yet. While rows wait, HeldBy names the holder that keeps it back.
+	// Mark is the watermark as the readers of the fence in this process last read it, or zero. If
+	// rows wait for longer than renewals explain, HeldBy is the holder that keeps the watermark
+	// back (see [lease.Watermark]).
 	Mark lease.Mark
 }
 
-// Stats returns how the reader is doing. It asks neither the database nor the store, and does not
-// wait for a call of Next or Read.
+// Stats returns the reader's statistics. It sends no request, and does not wait for a call of Next
+// or Read.
 func (r *Reader) Stats() Stats {
-	m := r.Mark()
+	m := *r.reading.mark.Load()
 	c := &r.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,46 +47,46 @@ func (r *Reader) Stats() Stats {
 	return s
 }
 
-// counts is the part of a Reader's Stats that its tries count.
+// counts is the part of a Reader's Stats that its tries update.
 type counts struct {
 	mu     sync.Mutex
 	stats  Stats
-	oldest snowflake.ID // the row whose age is the lag; 0 if none waits
-	rows   int          // the rows of the span found last, and
-	last   snowflake.ID // the last of them
+	oldest snowflake.ID // the row whose age is the lag, or 0
+	rows   int          // the number of rows in the last span found
+	last   snowflake.ID // the last of these rows
 }
 
-// counted notes the rows of the span that a try has found.
-func (c *counts) counted(n int, last snowflake.ID) {
+// found records the rows of the span that a try found.
+func (c *counts) found(n int, last snowflake.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rows, c.last = n, last
 }
 
-// waits notes the first row that the reader has not returned.
+// waits records the first row that the reader has not returned.
 func (c *counts) waits(first snowflake.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.oldest = first
 }
 
-// fail notes a try that found no span. begins is set if the try before did not fail for the same
-// reason.
-func (c *counts) fail(err error, stalls, begins bool) {
+// fail records a try without success. stalls says that the error is a stall, and isNew that the
+// previous try did not end for the same reason.
+func (c *counts) fail(err error, stalls, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stats.Waits = err; c.stats.Since.IsZero() {
 		c.stats.Since = time.Now()
 	}
 	switch {
-	case begins && stalls:
+	case isNew && stalls:
 		c.stats.Stalls++
-	case begins:
+	case isNew:
 		c.stats.Failures++
 	}
 }
 
-// succeed notes a try that found s, which has no IDs if no row waits.
+// succeed records a try that found s, which is empty if there is no row to read.
 func (c *counts) succeed(s Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
