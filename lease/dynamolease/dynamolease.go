@@ -1,5 +1,4 @@
-// Package dynamolease keeps the worker IDs of a fleet in a table of Amazon DynamoDB, for package
-// lease. There is no server to run.
+// Package dynamolease leases worker IDs from a table of Amazon DynamoDB. There is no server to run.
 //
 //	cfg, err := config.LoadDefaultConfig(ctx)
 //	...
@@ -13,7 +12,7 @@
 // # The table
 //
 // The table has the partition key "store" and the sort key "key", both of type S, and no other
-// index. Several fleets can share a table, each with another Options.Store. To make the table:
+// index. Several fleets can share a table if each has its own Options.Store. To create the table:
 //
 //	aws dynamodb create-table --table-name snowflake --billing-mode PAY_PER_REQUEST \
 //	    --deletion-protection-enabled --attribute-definitions \
@@ -32,47 +31,47 @@
 //	  }]
 //	}
 //
-// # What is stored
+// # Storage
 //
-// An entry is an item. Its attributes are store, key, version, a random text, and value. A renewal
+// An entry is an item with the attributes store, key, version (a random text) and value. A renewal
 // is one PutItem with a condition on the version. Reads are strongly consistent.
 //
-// All items of a store are in one partition. DynamoDB limits it to 1,000 write units a second: with
-// [DefaultWindow], 13,000 holders whose records have more than 2 kB. It also limits it to 3,000
-// read units a second, each for 4 kB: 6,000 records of 2 kB. A start that finds no free worker ID
-// in 28 tries reads all records, so keep half of the worker IDs free.
+// All items of a store are in one partition. DynamoDB limits a partition to 1,000 write units a
+// second: with [DefaultWindow], 13,000 holders with records of 2 to 3 kB. It also limits it to
+// 3,000 read units a second, each for 4 kB: 6,000 records of 2 kB. A start that finds no free
+// worker ID in 28 tries reads all records, so keep half of the worker IDs free.
 //
-// # What it costs
+// # Costs
 //
-// Each holder makes three requests in a window, and a start makes some ten. With [DefaultWindow],
-// 1,000 holders make 25 writes a second, 64.8 million in 30 days. At Amazon's list price for
-// on-demand tables in us-east-1 (0.625 dollars for a million write request units, each for up to 1
-// kB; since November 2024) they cost 41 dollars while worker IDs are new, and 122 dollars later: a
-// record has 0.5 kB, and 0.2 kB more for each of its last eight holders. With provisioned capacity
-// (0.00065 dollars for a unit and hour) it is 12 to 35 dollars.
+// Each holder sends three requests in a window, and a start about ten. With [DefaultWindow], 1,000
+// holders send 25 writes a second, 64.8 million in 30 days. At Amazon's list price for on-demand
+// tables in us-east-1 (0.625 dollars for a million write request units, each for up to 1 kB; since
+// November 2024) they cost 41 dollars while worker IDs are new, and 122 dollars later: a record has
+// 0.5 kB, and 0.2 kB more for each of its last eight holders. With provisioned capacity (0.00065
+// dollars for a unit and hour) they cost 12 to 35 dollars.
 //
-// With a window of 2 minutes, holders survive an outage of 80 s. A crashed process's worker ID
+// With a window of 2 minutes, holders survive an outage of 80 s. The worker ID of a crashed process
 // stays unused for 2 minutes.
 //
 // # Hazards
 //
-// HAZARD: if Time to Live (TTL) is on, DynamoDB deletes items, also of live holders, and marks by
-// which a lost record is noticed. Leave it off. No item has a time to live.
+// HAZARD: Time to Live (TTL) must be off. If it is on, DynamoDB may delete the records of live
+// holders, and the entries by which a lost record is noticed.
 //
-// HAZARD: in a global table, the last writer wins, and a condition looks at one region's copy
-// only. So two regions can have the same worker ID. Use a table of one region. (A global table with
-// multi-Region strong consistency compares in all regions, by its documentation. It is not tested
-// here.)
+// HAZARD: in a global table, the last writer wins, and a condition compares with one region's copy
+// only. So two regions can have the same worker ID. Use a table of one region. (According to its
+// documentation, a global table with multi-Region strong consistency compares in all regions. This
+// is not tested.)
 //
-// HAZARD: a table that is restored from a backup has the bounds from the time of the backup, so
-// IDs may repeat. Stop all holders before you restore. Start holders again only when the clock
-// is past the last bound, a window after the last holder stopped.
+// HAZARD: a restore from a backup restores the backup's bounds, so IDs may repeat. Stop all holders
+// before you restore. Start holders again only when the clock is past the last bound, a window
+// after the last holder stopped.
 //
 // HAZARD: all processes of a fleet must use one table and one Options.Store. If they use two, two
 // processes have the same worker ID.
 //
-// The tests run with dynalite. Of a hundred writers of one item exactly one won, in each of 100
-// rounds. DynamoDB itself was not tested.
+// The tests use dynalite. Of a hundred writers of one item exactly one won, in each of 100 rounds.
+// DynamoDB itself was not tested.
 package dynamolease
 
 import (
@@ -96,14 +95,14 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// DefaultWindow is the window of leases whose Options.Window is 0. It is the longest that there
-// is, because each renewal costs money.
+// DefaultWindow is the window of leases whose Options.Window is 0. It is the longest window,
+// because each renewal costs money.
 const DefaultWindow = driver.MaxWindow
 
-// Options are the settings of New. The zero value, and nil, consist entirely of defaults.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Store is the value of the partition key. All processes that share worker IDs must have
-	// the same. The default is "snowflake".
+	// Store is the value of the partition key. All processes that share worker IDs must have the
+	// same Store. The default is "snowflake".
 	Store string
 }
 
@@ -115,20 +114,16 @@ type Store struct {
 
 var _ driver.Windower = (*Store)(nil)
 
-// New returns the store in a table. New makes no requests: Acquire is the first to fail if the
-// service cannot be reached, if it refuses the client, or if there is no table. If the table's
-// name is empty, or if the config has no region or no credentials, the error matches
-// [driver.ErrInvalidOptions].
+// New returns a store in a table. It sends no request. If the table's name is empty, or if the
+// config has no region or no credentials, the error matches [driver.ErrInvalidOptions].
 //
-// The process needs the rights dynamodb:GetItem, PutItem, DeleteItem and Query on the table.
+// The store does not retry requests, whatever the config says, because a retried Put would fail
+// although it was stored; package lease retries. If the HTTP client is the SDK's, the store uses
+// HTTP/1.1, so that a connection that hangs is closed with its request. After a request that timed
+// out, the client's idle connections are not used again.
 //
-// The store does not repeat requests, whatever the config says, because a Put that is repeated
-// would fail although it was stored: package lease asks again. If the HTTP client is the SDK's,
-// the store speaks HTTP/1.1, so that a connection that hangs is given up with its request.
-// After a request that timed out, none of its idle connections is used again.
-//
-// Errors name the item. An item that Put cannot have written is a [driver.ErrBadRecord]. If
-// DynamoDB throttles, or has a fault of its own, the error matches [driver.ErrAway].
+// The store's errors name the item. An error matches [driver.ErrBadRecord] if Put cannot have
+// written the item, and [driver.ErrAway] if DynamoDB throttles or has an internal error.
 func New(cfg aws.Config, table string, opts *Options) (*Store, error) {
 	s := &Store{table: table, store: "snowflake"}
 	if opts != nil && opts.Store != "" {
@@ -159,16 +154,16 @@ func New(cfg aws.Config, table string, opts *Options) (*Store, error) {
 			t.Protocols = new(http.Protocols)
 			t.Protocols.SetHTTP1(true)
 		})
-		// Without this, its idle connections could not be closed.
+		// The SDK's client has no way to close idle connections.
 		c.HTTPClient = idle.Renewing(func() idle.Client { return sdks.Freeze() })
 	})
 	return s, nil
 }
 
-// DefaultWindow returns the constant of that name.
+// DefaultWindow returns [DefaultWindow].
 func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
-// item is the form of an item.
+// item is an item's attributes, or some of them.
 type item = map[string]types.AttributeValue
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
@@ -176,7 +171,7 @@ func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{V
 // primary returns the primary key of an entry.
 func (s *Store) primary(key string) item { return item{"store": text(s.store), "key": text(key)} }
 
-// Get returns the entry of key.
+// Get implements [driver.Store].
 func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	i, err := s.get(ctx, key)
 	if err != nil || i == nil {
@@ -197,7 +192,7 @@ func (s *Store) get(ctx context.Context, key string) (item, error) {
 	return out.Item, nil
 }
 
-// List returns the entries whose keys begin with prefix.
+// List implements [driver.Store].
 func (s *Store) List(ctx context.Context, prefix string) (all []driver.Entry, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -215,7 +210,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []driver.Entry, er
 	}
 	for pages := dynamodb.NewQueryPaginator(s.client, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
-		// If the list began again, it would be throttled again.
+		// Retry only this page: a new list would be throttled, too.
 		if isThrottled(err) && len(all) > 0 && ctx.Err() == nil {
 			select {
 			case <-time.After(throttlePause):
@@ -227,18 +222,18 @@ func (s *Store) List(ctx context.Context, prefix string) (all []driver.Entry, er
 			return nil, s.explain(prefix, err)
 		}
 		for _, i := range page.Items {
-			e, _ := s.entry(i) // even if it cannot be read
+			e, _ := s.entry(i) // include unreadable entries
 			all = append(all, e)
 		}
 	}
 	return all, nil
 }
 
-// throttlePause is how long List waits before it asks for a page again that DynamoDB throttled: a
-// partition has its limit of reads available again each second.
+// throttlePause is the pause before List retries a page that DynamoDB throttled. A partition's
+// limit of reads is one for each second.
 const throttlePause = 200 * time.Millisecond
 
-// isThrottled reports whether DynamoDB refused a request because there were too many.
+// isThrottled reports whether DynamoDB throttled a request.
 func isThrottled(err error) bool {
 	switch code(err) {
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
@@ -247,7 +242,7 @@ func isThrottled(err error) bool {
 	return false
 }
 
-// code returns DynamoDB's code for an error.
+// code returns DynamoDB's error code.
 func code(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -256,11 +251,11 @@ func code(err error) string {
 	return ""
 }
 
-// unreadable begins the version of an entry that cannot be read. The CRC-32 of what the item has
-// instead follows.
+// unreadable is the prefix of the version of an entry that cannot be read. The rest is the CRC-32
+// of the item's version and value.
 const unreadable = "unreadable-"
 
-// entry returns the entry that an item has. If it cannot be read, it has no value, and the error
+// entry returns the entry of an item. If the entry cannot be read, it has no value, and the error
 // matches driver.ErrBadRecord.
 func (s *Store) entry(i item) (driver.Entry, error) {
 	get := func(name string) (string, bool) {
@@ -274,7 +269,7 @@ func (s *Store) entry(i item) (driver.Entry, error) {
 	version, ok1 := get("version")
 	value, ok2 := get("value")
 	if !ok1 || !ok2 || version == "" {
-		// There is no error, because the item has only texts, numbers and the like.
+		// Marshal does not fail on texts, numbers and the like.
 		content, _ := json.Marshal([]any{i["version"], i["value"]})
 		return driver.Entry{Key: key, Version: fmt.Sprintf("%s%08x", unreadable, crc32.ChecksumIEEE(content))},
 			fmt.Errorf("dynamolease: %s: %w: the item has no version or no value of type S", s.place(key), driver.ErrBadRecord)
@@ -282,7 +277,7 @@ func (s *Store) entry(i item) (driver.Entry, error) {
 	return driver.Entry{Key: key, Version: version, Value: []byte(value)}, nil
 }
 
-// Put stores value if the entry's version is still old.
+// Put implements [driver.Store].
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Entry{}, err
@@ -302,7 +297,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 	return e, s.explain(key, err)
 }
 
-// Delete removes the entry if its version still is old.
+// Delete implements [driver.Store].
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -319,8 +314,8 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	return s.explain(key, err)
 }
 
-// has returns the condition that the entry's version is old. If it may have been unreadable, has
-// reads the item again, and the condition is that it still is the same.
+// has returns the condition that the entry's version is old. For the version of an unreadable
+// entry, it reads the item again, and the condition is that the item stays the same.
 func (s *Store) has(ctx context.Context, key, old string) (condition *string, names map[string]string, values item, err error) {
 	if !strings.HasPrefix(old, unreadable) {
 		return aws.String("#version = :version"), map[string]string{"#version": "version"}, item{":version": text(old)}, nil
@@ -358,7 +353,8 @@ func (s *Store) place(key string) string {
 	return "table " + s.table + ", item " + s.store + " " + key
 }
 
-// explain adds to an error which item it is about and, if the error is a usual one, what to do.
+// explain adds the item and, for common errors, advice to an error, and makes it match an error of
+// package driver.
 func (s *Store) explain(key string, err error) error {
 	if err == nil {
 		return nil
@@ -368,7 +364,7 @@ func (s *Store) explain(key string, err error) error {
 	case code == "ConditionalCheckFailedException":
 		return s.conflict(key)
 	case code == "ResourceNotFoundException":
-		advice = ": make the table first, in the region of the config, with the partition key store and the sort key key, both of type S"
+		advice = ": create the table first, in the region of the config, with the partition key store and the sort key key, both of type S"
 	case code == "AccessDeniedException":
 		advice = ": the process needs dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query on the table"
 		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)

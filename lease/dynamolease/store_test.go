@@ -31,7 +31,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		cfg.RetryMaxAttempts, cfg.HTTPClient = 5, f
 		return dynamolease.New(cfg, table, nil)
 	}, []servertest.Refusal{
-		{Status: 400, Code: "ResourceNotFoundException", Says: "make the table first"},
+		{Status: 400, Code: "ResourceNotFoundException", Says: "create the table first"},
 		{Status: 400, Code: "AccessDeniedException", Final: true,
 			Says: "dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query"},
 		{Status: 400, Code: "UnrecognizedClientException", Final: true, Says: "UnrecognizedClient"},

@@ -1,4 +1,4 @@
-// Package etcdlease keeps the worker IDs of a fleet in etcd, for package lease.
+// Package etcdlease leases worker IDs from an etcd cluster.
 //
 //	client, err := clientv3.New(etcdlease.Config("10.0.0.1:2379", "10.0.0.2:2379", "10.0.0.3:2379"))
 //	...
@@ -9,51 +9,49 @@
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
 //
-// It works with etcd 3.4 and later. Use [Config]: with the defaults of etcd's client,
-// holders may take minutes to recover from an outage. With authentication and etcd 3.4 they
-// never recover. One client serves all leases of a process.
+// It works with etcd 3.4 and later. Use [Config]: with the defaults of etcd's client, holders may
+// take minutes to recover from an outage, and with authentication and etcd 3.4 they do not recover.
+// One client serves all leases of a process.
 //
-// # What is stored
+// # Storage
 //
 // An entry is a key. Its value is the entry's version, a space, and the entry's value, which is
-// JSON. The version is a random text, because etcd's revisions begin again if the cluster is made
-// again. A renewal is one transaction: it compares the version, and puts the key. If you edit a
-// value by hand (etcdctl put), keep the text before its first space, and do so while no process
-// holds the worker ID.
+// JSON. The version is a random text, because etcd's revisions start again in a new cluster. A
+// renewal is one transaction, which compares the version and puts the key. To edit a value by hand
+// (etcdctl put), keep the text before its first space, and wait until no process holds the worker
+// ID.
 //
 // # The cluster
 //
-// etcd keeps all versions of all keys unless it is told to compact them. Each renewal leaves some
-// 0.8 kB. If the quota is full (2 GB by default), no renewal succeeds ("database space exceeded").
-// Start the members with --auto-compaction-mode=periodic --auto-compaction-retention=5m, or
-// similar.
+// etcd keeps all versions of all keys until it compacts them. Each renewal adds about 0.8 kB. If
+// the quota (2 GB by default) is used up, renewals fail ("database space exceeded"). Start the
+// members with --auto-compaction-mode=periodic --auto-compaction-retention=5m, or similar.
 //
 // With authentication the user needs only readwrite on the prefix:
 //
 //	etcdctl role grant-permission snowflake readwrite --prefix /snowflake/
 //
-// A client logs in when it connects, and when the cluster no longer knows its token. To check a
-// password takes some 0.1 s of a core of the server. So in a large fleet use --bcrypt-cost 4
-// and long random passwords, or client certificates.
+// A client logs in when it connects, and when the cluster no longer knows its token. A password
+// check takes about 0.1 s of a server core, so in a large fleet use --bcrypt-cost 4 and long random
+// passwords, or client certificates.
 //
-// etcd has no clock that can be asked. So if a process's clock is ahead when it acquires, nobody
-// notices.
+// Clients cannot read etcd's clock, so a clock that is ahead when a process acquires a worker ID is
+// not detected.
 //
 // # Hazards
 //
-// etcd acknowledges a write after a majority of its members has it on disk, so bounds
-// survive crashes and failovers. They do not survive the following.
+// etcd acknowledges a write after a majority of its members has it on disk, so bounds survive
+// crashes and failovers, but not the following.
 //
-// HAZARD: a cluster that is restored from a snapshot has the bounds from the time of the
-// snapshot, so IDs may repeat. Stop all holders before you restore. Start holders again only
-// when the clock is past the last bound, a window after the last holder stopped.
+// HAZARD: a restore from a snapshot restores the snapshot's bounds, so IDs may repeat. Stop all
+// holders before you restore. Start holders again only when the clock is past the last bound, a
+// window after the last holder stopped.
 //
-// HAZARD: members that run with --unsafe-no-fsync, or on disks that lose acknowledged
-// writes, may forget bounds.
+// HAZARD: members that run with --unsafe-no-fsync, or on disks that lose acknowledged writes, may
+// lose bounds.
 //
-// HAZARD: a fleet needs one cluster and one prefix. If it is spread over two, each worker
-// ID exists twice. (Two fleets with the same prefix share its worker IDs. This is safe, but
-// may exhaust them.)
+// HAZARD: a fleet needs one cluster and one prefix. If it is spread over two, each worker ID exists
+// twice. (Two fleets with the same prefix share its worker IDs. This is safe, but may exhaust them.)
 package etcdlease
 
 import (
@@ -74,21 +72,19 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// DefaultWindow is the window of leases whose Options.Window is 0. It bridges an election of
-// etcd, and a restart of a cluster.
+// DefaultWindow is the window of leases whose Options.Window is 0. It is longer than an election of
+// etcd, or a restart of a cluster.
 const DefaultWindow = 30 * time.Second
 
-// Options are the settings of New. The zero value consists entirely of defaults, and so
-// does nil.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Prefix is the beginning of all keys. All processes that share worker IDs must have
-	// the same Prefix. If it does not end with a slash, a slash is added. The default is
-	// "/snowflake/".
+	// Prefix is the prefix of all keys, which all processes that share worker IDs have in common.
+	// If it does not end with a slash, a slash is added. The default is "/snowflake/".
 	Prefix string
 }
 
-// Store is a [driver.Store] in an etcd cluster. It may be used by any number of
-// goroutines and leases.
+// Store is a [driver.Store] in an etcd cluster. It may be used by any number of goroutines and
+// leases.
 type Store struct {
 	client *clientv3.Client
 	prefix string
@@ -96,18 +92,14 @@ type Store struct {
 
 var _ driver.Windower = (*Store)(nil)
 
-// New returns the store in the client's cluster. New sends no request: Acquire is the first
-// to fail if the cluster cannot be reached or refuses the client. One store can serve any
-// number of leases. Closing the client ends the store. If client is nil, the error matches
+// New returns a store in the client's cluster. It sends no request. The caller must close the
+// client, after all leases have ended. If client is nil, the error matches
 // [driver.ErrInvalidOptions].
 //
-// If the client has a user, the user needs the permission readwrite on all keys with the
-// prefix.
-//
-// Errors name the key and the endpoints. They match etcd's own errors, such as
-// rpctypes.ErrPermissionDenied, ErrUserEmpty, ErrNoSpace (the quota is full) and ErrNoLeader
-// (a majority is away). A value that Put cannot have written is a [driver.ErrBadRecord]. If
-// the connection breaks, or the cluster has no leader or no space, the error is a [driver.ErrAway].
+// The store's errors name the key and the endpoints. They match etcd's own errors, such as
+// rpctypes.ErrPermissionDenied, ErrUserEmpty, ErrNoSpace (the quota is used up) and ErrNoLeader (no
+// majority). An error matches [driver.ErrBadRecord] if Put cannot have written the value, and
+// [driver.ErrAway] if the connection broke, or if the cluster has no leader or no space.
 func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, fmt.Errorf("etcdlease: %w: the client is nil", driver.ErrInvalidOptions)
@@ -119,10 +111,10 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	return &Store{client: client, prefix: prefix}, nil
 }
 
-// DefaultWindow returns the constant of that name.
+// DefaultWindow returns [DefaultWindow].
 func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
-// Get returns the entry of key.
+// Get implements [driver.Store].
 func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	kvs, _, err := s.read(ctx, s.prefix+key)
 	if err != nil || len(kvs) == 0 {
@@ -131,10 +123,10 @@ func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	return s.decode(kvs[0])
 }
 
-// page is how many keys List asks for at a time.
+// page is the number of keys in a request of List.
 const page = 500
 
-// List returns the entries whose keys begin with prefix.
+// List implements [driver.Store].
 func (s *Store) List(ctx context.Context, prefix string) (all []driver.Entry, err error) {
 	from := s.prefix + prefix
 	end := clientv3.GetPrefixRangeEnd(from)
@@ -144,7 +136,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []driver.Entry, er
 			return nil, err
 		}
 		for _, kv := range kvs {
-			e, _ := s.decode(kv) // even if it cannot be read
+			e, _ := s.decode(kv) // include unreadable entries
 			all = append(all, e)
 		}
 		if !more {
@@ -154,7 +146,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []driver.Entry, er
 	}
 }
 
-// read reads at a member that follows a leader, so that the answer is not old.
+// read reads from a member that has a leader, so that the result is not stale.
 func (s *Store) read(ctx context.Context, key string, opts ...clientv3.OpOption) (kvs []*mvccpb.KeyValue, more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
@@ -166,12 +158,12 @@ func (s *Store) read(ctx context.Context, key string, opts ...clientv3.OpOption)
 	return resp.Kvs, resp.More, nil
 }
 
-// unreadable begins the version of an entry that cannot be read. The revision at which the key was
-// changed last follows.
+// unreadable is the prefix of the version of an entry that cannot be read. The rest is the key's
+// last revision.
 const unreadable = "unreadable-"
 
-// decode returns the entry in a key. If it cannot be read, it has no value, and the error matches
-// driver.ErrBadRecord.
+// decode returns the entry of a key. If the entry cannot be read, it has no value, and the error
+// matches driver.ErrBadRecord.
 func (s *Store) decode(kv *mvccpb.KeyValue) (driver.Entry, error) {
 	e := driver.Entry{Key: strings.TrimPrefix(string(kv.Key), s.prefix)}
 	version, value, ok := bytes.Cut(kv.Value, []byte(" "))
@@ -183,13 +175,13 @@ func (s *Store) decode(kv *mvccpb.KeyValue) (driver.Entry, error) {
 	return e, nil
 }
 
-// Put stores value if the entry's version is still old.
+// Put implements [driver.Store].
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	e := driver.Entry{Key: key, Version: randtext.New(), Value: value}
 	return e, s.change(ctx, key, old, clientv3.OpPut(s.prefix+key, e.Version+" "+string(value)))
 }
 
-// Delete removes the entry if its version still is old.
+// Delete implements [driver.Store].
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	if old == "" {
 		return s.conflict(key)
@@ -197,9 +189,9 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	return s.change(ctx, key, old, clientv3.OpDelete(s.prefix+key))
 }
 
-// has returns the condition that the entry's version is old, or that there is no entry if old is
-// empty. If it may have been unreadable, has reads it again, and the condition is that it still has
-// the same content.
+// has returns the condition that the entry's version is old or, if old is empty, that there is no
+// entry. For the version of an unreadable entry, it reads the entry, and the condition is that the
+// content stays the same.
 func (s *Store) has(ctx context.Context, key, old string) ([]clientv3.Cmp, error) {
 	at := s.prefix + key
 	switch {
@@ -226,16 +218,16 @@ func (s *Store) conflict(key string) error {
 	return fmt.Errorf("etcdlease: key %s%s: %w", s.prefix, key, driver.ErrConflict)
 }
 
-// change does op if the entry's version is still old.
+// change executes op if the entry's version is old.
 func (s *Store) change(ctx context.Context, key, old string, op clientv3.Op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	is, err := s.has(ctx, key, old)
+	hasOld, err := s.has(ctx, key, old)
 	if err != nil {
 		return err
 	}
-	resp, err := s.client.Txn(clientv3.WithRequireLeader(ctx)).If(is...).Then(op).Commit()
+	resp, err := s.client.Txn(clientv3.WithRequireLeader(ctx)).If(hasOld...).Then(op).Commit()
 	switch {
 	case err != nil:
 		return s.explain(s.prefix+key, err)
@@ -245,7 +237,8 @@ func (s *Store) change(ctx context.Context, key, old string, op clientv3.Op) err
 	return nil
 }
 
-// explain adds to an error where it comes from.
+// explain adds the key and the endpoints to an error, and makes it match an error of package driver
+// or the context.
 func (s *Store) explain(key string, err error) error {
 	if isLate(err) && !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
@@ -261,15 +254,15 @@ func (s *Store) explain(key string, err error) error {
 	return fmt.Errorf("etcdlease: key %s on %s: %w", key, strings.Join(s.client.Endpoints(), ","), err)
 }
 
-// isLate reports whether time is up for the client or the server, either of which may see it before
-// the context does. From a server of etcd 3.4 the error has no code, only a text.
+// isLate reports whether the deadline has passed for the client or the server, which may be before
+// the context ends. The error of an etcd 3.4 server has no code, only a text.
 func isLate(err error) bool {
 	s := status.Convert(err)
 	return s.Code() == codes.DeadlineExceeded || s.Code() == codes.Unknown && s.Message() == context.DeadlineExceeded.Error()
 }
 
-// isUnavailable reports whether the connection broke, or the cluster cannot answer now, for example
-// because it has no leader, has too much to do, or has no space until an operator makes some.
+// isUnavailable reports whether the connection broke, or the cluster cannot answer, for example
+// because it has no leader, is overloaded, or has no space.
 func isUnavailable(err error) bool {
 	if known := (rpctypes.EtcdError{}); errors.As(err, &known) {
 		return known.Code() == codes.Unavailable || known.Code() == codes.ResourceExhausted

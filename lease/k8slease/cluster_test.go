@@ -256,7 +256,7 @@ func annotationRemoved(t *testing.T, c *cluster) {
 	garble := func() lease.Entry {
 		c.change(t, name, func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
 		e, err := s.Get(t.Context(), "store")
-		refused(t, err, lease.ErrBadRecord, "somebody removed the annotation snowflake-ids/version of lease default/"+name)
+		refused(t, err, lease.ErrBadRecord, "lease default/"+name+" has lost its annotation snowflake-ids/version")
 		return e
 	}
 	servertest.Put(t, s, "store", "", "value")
@@ -283,7 +283,7 @@ func annotationRemoved(t *testing.T, c *cluster) {
 func wrongNamespace(t *testing.T, c *cluster) {
 	s := open(t, c.Addr, &k8slease.Options{Namespace: "nowhere"})
 	_, err := s.Put(t.Context(), "key", "", nil)
-	refused(t, err, err, "lease nowhere/snowflake--key", "is there a namespace nowhere?")
+	refused(t, err, err, "lease nowhere/snowflake--key", "if there is no namespace nowhere, create it")
 	assert.True(t, apierrors.IsNotFound(errors.Unwrap(err)))
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// acquire takes one of the worker IDs 0 and 1.
+// acquire acquires worker ID 0 or 1.
 func (s *suite) acquire(owner string, window time.Duration) (*link.Holder, error) {
 	return link.Join(s.ctx, s.T, s.storage.Open(), lease.Options{
 		Layout: snowflake.ClockSeqLayout(), Owner: owner, Count: 2, Window: window, NewStore: true,
@@ -28,7 +28,7 @@ func (s *suite) mustAcquire(owner string, window time.Duration) *link.Holder {
 	return h
 }
 
-// issue issues an ID that was not issued before.
+// issue returns a new ID, and fails the test if it is in seen.
 func (s *suite) issue(seen map[snowflake.ID]string, h *link.Holder) snowflake.ID {
 	s.Helper()
 	id, err := h.Gen.NextIDContext(s.ctx)
@@ -47,8 +47,8 @@ func (s *suite) issue(seen map[snowflake.ID]string, h *link.Holder) snowflake.ID
 	return id
 }
 
-// leases: two holders have two worker IDs, and a third gets one that was released. Each ID names
-// its issuer, also when the worker ID has changed hands.
+// leases: two holders have different worker IDs, and a third gets one that was released. Whois
+// names each ID's issuer, even after the worker ID has changed hands.
 func (s *suite) leases() {
 	seen := map[snowflake.ID]string{}
 	a, b := s.mustAcquire("a", lease.MaxWindow), s.mustAcquire("b", lease.MaxWindow)
@@ -73,8 +73,8 @@ func (s *suite) leases() {
 	}
 }
 
-// crashed: the worker ID of a holder that is cut off goes to another one, and only when its window
-// has ended. The old holder stops, and learns that it has lost it.
+// crashed: after a holder is cut off, another one gets its worker ID, but only from the end of its
+// window on. The old holder stops, and learns that it has lost the worker ID.
 func (s *suite) crashed() {
 	seen := map[snowflake.ID]string{}
 	s.mustAcquire("another", lease.MaxWindow)
@@ -103,8 +103,8 @@ func (s *suite) crashed() {
 	}
 }
 
-// lost: a holder whose record is removed puts it back when it saves the next time, and goes on. If
-// its clock steps back, it saves another clock sequence at once.
+// lost: a holder whose record is removed puts it back at its next save and keeps its worker ID. A
+// step back of its clock makes it save another clock sequence at once.
 func (s *suite) lost() {
 	store, seen := s.storage.Open(), map[snowflake.ID]string{}
 	a := s.mustAcquire("a", lease.MaxWindow)
@@ -121,9 +121,9 @@ func (s *suite) lost() {
 	}
 }
 
-// unreadable: if an entry that all processes need cannot be read, it is replaced; if a record
-// cannot be read, its holder loses its worker ID. A newcomer starts, and the watermark rises. The
-// test pretends that waits of minutes are over.
+// unreadable: if an entry that all processes need cannot be read, it is replaced. If a record
+// cannot be read, its holder loses its worker ID. Newcomers start, and the watermark rises. The
+// test skips the waits of minutes.
 func (s *suite) unreadable() {
 	store, seen := s.storage.Open(), map[snowflake.ID]string{}
 	a := s.mustAcquire("a", steady)
@@ -154,7 +154,7 @@ func (s *suite) unreadable() {
 	if err := a.Err(); !errors.Is(err, lease.ErrLost) {
 		s.Fatalf("a holder whose record cannot be read does not lose its worker ID: %v", err)
 	}
-	s.watermark(store) // it begins to wait until a window under the record has ended
+	s.watermark(store) // starts the wait for the end of the unreadable record's window
 	s.garble(store, "silence")
 	s.watermark(store)
 	s.isReadable(store, "silence")
@@ -163,7 +163,7 @@ func (s *suite) unreadable() {
 	if c.Worker() == a.Worker() {
 		s.Fatalf("worker ID %d is taken although its record cannot be read", c.Worker())
 	}
-	for s.watermark(store) <= mark { // on a busy machine, the reader may count anew how long it waits
+	for s.watermark(store) <= mark { // on a busy machine, the reader may start the wait again
 		time.Sleep(s.window / 20)
 		if s.ctx.Err() != nil {
 			s.Fatalf("the watermark does not rise from %d because of a record that cannot be read", mark)
@@ -171,8 +171,8 @@ func (s *suite) unreadable() {
 	}
 }
 
-// garble makes an entry unreadable: for the store or, if the store can read any content, for
-// package lease.
+// garble makes an entry unreadable for the store or, if the store can read any content, for package
+// lease.
 func (s *suite) garble(store lease.Store, key string) {
 	s.Helper()
 	if s.storage.Garble != nil {
@@ -189,11 +189,11 @@ func (s *suite) isReadable(store lease.Store, key string) {
 	}
 }
 
-// steady is the window of holders that renew in time on a busy machine. A newcomer waits for it if
-// the watermark was lost.
+// steady is a window long enough for holders to renew in time on a busy machine. If the watermark
+// was lost, a newcomer waits for a window.
 const steady = 10 * time.Second
 
-// starts takes a worker ID of a store that may have lost its entries.
+// starts acquires a worker ID from a store that may have lost entries.
 func (s *suite) starts(store lease.Store, owner string) *link.Holder {
 	s.Helper()
 	client := s.storage.Open()
@@ -211,7 +211,7 @@ func (s *suite) starts(store lease.Store, owner string) *link.Holder {
 	}
 }
 
-// watermark reads the watermark of a store that may have lost its entries.
+// watermark reads the watermark of a store that may have lost entries.
 func (s *suite) watermark(store lease.Store) snowflake.ID {
 	s.Helper()
 	for {

@@ -1,5 +1,5 @@
-// Package leasetest checks that a [lease.Store] does what package driver asks of it. An
-// implementation calls [Run] in a test, with a real engine:
+// Package leasetest tests implementations of [lease.Store]. An implementation calls [Run] in a
+// test, with a real engine:
 //
 //	func TestStore(t *testing.T) {
 //		leasetest.Run(t, func(t *testing.T) leasetest.Storage {
@@ -11,10 +11,9 @@
 //		}, nil)
 //	}
 //
-// Run cannot make the engine fail, so it does not check that an entry survives a crash, nor that
-// versions do not repeat after a backup is restored. Wipe should also reset the engine's counters,
-// as a new server would. If the engine is away for a moment, as a cluster without a leader is, the
-// test begins anew with another storage.
+// Run cannot make the engine fail, so it does not test that entries survive a crash, nor that
+// versions do not repeat after a backup is restored. If the engine is unavailable for a moment,
+// like a cluster without a leader, Run repeats the test with another storage.
 package leasetest
 
 import (
@@ -31,43 +30,42 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Storage keeps the entries of one test, in a directory, a table or a prefix of keys, for
-// example.
+// Storage holds the entries of one test, for example in a directory, a table or under a prefix of
+// keys.
 type Storage struct {
-	// Open opens one more client of the storage, as another process would. A test calls it
-	// up to 20 times. If a client has to be closed, close it in t.Cleanup.
+	// Open returns a new client of the storage, as another process would have. A test calls it up
+	// to 20 times. If a client must be closed, close it in t.Cleanup.
 	Open func() lease.Store
 
-	// Wipe removes all entries and whatever the store made to keep them, such as a table, as
-	// a mistake of an operator would. If Wipe is nil, wiped stores are not tested.
+	// Wipe removes all entries and everything that holds them, such as a table, as an operator
+	// might by mistake, and resets the engine's counters. If Wipe is nil, wiped stores are not
+	// tested.
 	Wipe func()
 
-	// Garble makes the entry of a key unreadable, for example by cutting it short. If any content
-	// of the engine is a valid entry, Garble is nil, and the tests store a value that package lease
-	// cannot read.
+	// Garble makes the entry of a key unreadable, for example by truncating it. If the store can
+	// read any content of the engine, leave Garble nil: the tests then store a value that package
+	// lease cannot read.
 	Garble func(key string)
 }
 
-// Options are the settings of Run. The zero value consists entirely of defaults, and so
-// does nil.
+// Options holds the settings of Run. Nil and the zero value mean the defaults.
 type Options struct {
-	// Window is the window of a holder that crashes. A test waits until it ends. If a Put takes
-	// more than a tenth of it, set a longer one. 0: 500 ms.
+	// Window is the window of a holder that crashes. A test waits for its end. If a Put takes more
+	// than a tenth of it, set a longer one. The default is 500 ms.
 	Window time.Duration
 
-	// FakeTime runs each test in a bubble of testing/synctest, which needs Go 1.25. Set it only
-	// if the store keeps its entries in memory or in files, shares nothing with goroutines outside
-	// of the test, and waits by package time.
+	// FakeTime runs each test in a bubble of testing/synctest, which needs Go 1.25. Set it only if
+	// the store keeps its entries in memory or files, shares nothing with goroutines outside the
+	// test, and waits by package time.
 	FakeTime bool
 
-	// Parallel runs the tests at once, as far as the flag -parallel allows. Then Run returns
-	// before the tests have ended, and several tests may call fresh at once.
+	// Parallel runs the tests in parallel. Then Run returns before the tests have ended, and fresh
+	// may be called concurrently.
 	Parallel bool
 }
 
-// Run runs every test as a subtest. For each test, fresh returns an empty storage that no
-// other test uses. It is called again if the store was away and the test begins anew. If the
-// engine is quick, Run takes a few seconds.
+// Run runs each test as a subtest. fresh returns an empty storage, for each run of a test. With a
+// fast engine, Run takes a few seconds.
 func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 	if opts == nil {
 		opts = new(Options)
@@ -88,7 +86,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 		{"DoneContextChangesNothing", (*suite).doneContext},
 		{"LatePutsChangeNothing", (*suite).latePuts},
 		{"TimesAreTheEnginesTimes", (*suite).times},
-		{"WipedStoreStartsAnew", (*suite).wiped},
+		{"VersionsDoNotRepeatAfterWipe", (*suite).wiped},
 		{"UnreadableEntryIsAnError", (*suite).garbled},
 
 		{"LeasesChangeHands", (*suite).leases},
@@ -101,7 +99,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 				defer cancel()
 				for n := 1; ; n++ {
-					s := &suite{T: t, ctx: ctx, window: cmp.Or(opts.Window, 500*time.Millisecond), counts: n == tries}
+					s := &suite{T: t, ctx: ctx, window: cmp.Or(opts.Window, 500*time.Millisecond), last: n == tries}
 					if s.storage = fresh(t); s.try(test.run) {
 						return
 					}
@@ -127,21 +125,21 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 // suite is the state of one test.
 type suite struct {
 	*testing.T
-	ctx     context.Context // ends, so that the test fails if the store hangs
+	ctx     context.Context // with a deadline, in case the store hangs
 	storage Storage
 	window  time.Duration
-	counts  bool        // the last try: a failure counts even if the store was away
-	away    atomic.Bool // a check failed since the store was away
+	last    bool        // the last try: a check fails the test even if the store was away
+	away    atomic.Bool // a check failed because the store was away
 }
 
-// tries is how often a test is tried. A store that is away for longer fails it.
+// tries is the number of tries after which a store that is away fails the test.
 const tries = 5
 
-// errAway ends a try.
+// errAway is the panic that ends a try.
 var errAway = errors.New("the store was away")
 
-// try runs the test, and reports whether it has a result. It has none if a check failed because the
-// store was away or late: then nobody knows what was stored, so asking the store again is no use.
+// try runs the test, and reports whether the result counts. It does not if a check failed because
+// the store was away or late.
 func (s *suite) try(test func(*suite)) (hasResult bool) {
 	defer func() {
 		hasResult = !s.away.Load()
@@ -153,23 +151,23 @@ func (s *suite) try(test func(*suite)) (hasResult bool) {
 	return
 }
 
-// Errorf reports a check that failed. If an argument is an error of a store that is away or late,
-// the test begins anew.
+// Errorf reports a failed check. If an argument is an error of a store that is away or late, the
+// test is repeated instead.
 func (s *suite) Errorf(format string, args ...any) {
 	s.Helper()
 	isAway := func(arg any) bool {
 		err, ok := arg.(error)
 		return ok && (errors.Is(err, lease.ErrAway) || errors.Is(err, context.DeadlineExceeded)) && s.ctx.Err() == nil
 	}
-	if !s.counts && (s.away.Load() || slices.ContainsFunc(args, isAway)) {
+	if !s.last && (s.away.Load() || slices.ContainsFunc(args, isAway)) {
 		s.away.Store(true)
-		s.Logf("the test begins anew: "+format, args...)
+		s.Logf("the test is repeated: "+format, args...)
 		return
 	}
 	s.T.Errorf(format, args...)
 }
 
-// Fatalf is Errorf, and ends the try. The test's goroutine must call it.
+// Fatalf calls Errorf and ends the try. It must be called from the test's goroutine.
 func (s *suite) Fatalf(format string, args ...any) {
 	s.Helper()
 	if s.Errorf(format, args...); s.away.Load() {
@@ -198,7 +196,7 @@ func (s *suite) wants(err, target error, format string, args ...any) {
 	}
 }
 
-// put stores value, and fails the test if it cannot. It checks the entry that Put returns.
+// put stores value, and checks the entry that Put returns.
 func (s *suite) put(store lease.Store, key, old, value string) lease.Entry {
 	s.Helper()
 	e, err := store.Put(s.ctx, key, old, []byte(value))
@@ -246,7 +244,7 @@ func (s *suite) list(store lease.Store, prefix string) []lease.Entry {
 	return entries
 }
 
-// has checks that a client sees exactly these entries, by List and by Get.
+// has checks that List and Get return exactly these entries.
 func (s *suite) has(store lease.Store, want ...lease.Entry) {
 	s.Helper()
 	slices.SortFunc(want, func(a, b lease.Entry) int { return cmp.Compare(a.Key, b.Key) })
@@ -272,7 +270,7 @@ func equal(a, b lease.Entry) bool {
 	return a.Key == b.Key && a.Version == b.Version && string(a.Value) == string(b.Value) && a.Time.Equal(b.Time)
 }
 
-// show describes entries in a few words.
+// show returns a short description of entries.
 func show(entries ...lease.Entry) string {
 	text := fmt.Sprintf("%d entries:", len(entries))
 	for _, e := range entries[:min(len(entries), 5)] {
@@ -288,7 +286,7 @@ func brief(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// together runs f n times at once, and waits until all calls have returned.
+// together calls f n times concurrently, and waits until all calls have returned.
 func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})

@@ -538,7 +538,7 @@ func TestRunFindsEachFault(t *testing.T) {
 			"no time", "clock in whole seconds", "clock that stands still", "another clock than Now's",
 			"clock that runs backward", "Now stands still", "reading is storing",
 		}},
-		{"WipedStoreStartsAnew", []string{"versions begin again after a loss"}},
+		{"VersionsDoNotRepeatAfterWipe", []string{"versions begin again after a loss"}},
 		{"UnreadableEntryIsAnError", []string{
 			"garbled is none", "garbled is an entry", "garbled hides the others", "garbled is another error",
 			"garbled has no version", "garbled has another version in a List",

@@ -13,29 +13,29 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// Memory is a store in memory, for tests of programs that use leases, also in bubbles of
-// testing/synctest. It loses everything when the process ends. The zero value is an empty store. Its
-// clients are the goroutines that share the value.
+// Memory is a store in memory, for tests of programs that use leases. It works in bubbles of
+// testing/synctest. The zero value is an empty store. The goroutines that share the value are its
+// clients.
 //
-// Whoever writes a store can begin with the code of Memory: the four methods, and Now if the engine
-// has a clock.
+// To write a store, begin with a copy of Memory: the four methods, and Now if the engine has a
+// clock.
 type Memory struct {
-	// Clock is the engine's clock. If it is nil, the store has none.
+	// Clock is the engine's clock; nil means none.
 	Clock snowflake.Clock
 
-	// Before is called before each request, if it is not nil. It may take time. If it returns an
-	// error, the request fails with it and changes nothing. request is the method's name, and key
-	// the key, the prefix or, of Now, empty.
+	// Before, if not nil, is called before each request, and may block. If it returns an error, the
+	// request returns that error and changes nothing. request is the method's name. key is its key
+	// or prefix; it is empty for Now.
 	Before func(ctx context.Context, request, key string) error
 
 	mu      sync.Mutex
-	puts    int // counted over Wipe, so that no version comes again
+	puts    int // not reset by Wipe, so that no version repeats
 	entries map[string]driver.Entry
 }
 
-// Get is the method of [driver.Store].
+// Get implements [driver.Store].
 func (m *Memory) Get(ctx context.Context, key string) (driver.Entry, error) {
-	if err := m.begin(ctx, "Get", key); err != nil {
+	if err := m.before(ctx, "Get", key); err != nil {
 		return driver.Entry{}, err
 	}
 	m.mu.Lock()
@@ -43,9 +43,9 @@ func (m *Memory) Get(ctx context.Context, key string) (driver.Entry, error) {
 	return clone(m.entries[key]), nil
 }
 
-// List is the method of [driver.Store].
+// List implements [driver.Store].
 func (m *Memory) List(ctx context.Context, prefix string) (list []driver.Entry, err error) {
-	if err := m.begin(ctx, "List", prefix); err != nil {
+	if err := m.before(ctx, "List", prefix); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -58,9 +58,9 @@ func (m *Memory) List(ctx context.Context, prefix string) (list []driver.Entry, 
 	return list, nil
 }
 
-// Put is the method of [driver.Store].
+// Put implements [driver.Store].
 func (m *Memory) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
-	if err := m.begin(ctx, "Put", key); err != nil {
+	if err := m.before(ctx, "Put", key); err != nil {
 		return driver.Entry{}, err
 	}
 	m.mu.Lock()
@@ -80,9 +80,9 @@ func (m *Memory) Put(ctx context.Context, key, old string, value []byte) (driver
 	return clone(e), nil
 }
 
-// Delete is the method of [driver.Store].
+// Delete implements [driver.Store].
 func (m *Memory) Delete(ctx context.Context, key, old string) error {
-	if err := m.begin(ctx, "Delete", key); err != nil {
+	if err := m.before(ctx, "Delete", key); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -94,10 +94,9 @@ func (m *Memory) Delete(ctx context.Context, key, old string) error {
 	return nil
 }
 
-// Now returns the reading of the engine's clock. If there is none, the error matches
-// [errors.ErrUnsupported].
+// Now implements [driver.Clock]. If Clock is nil, the error matches [errors.ErrUnsupported].
 func (m *Memory) Now(ctx context.Context) (time.Time, error) {
-	if err := m.begin(ctx, "Now", ""); err != nil {
+	if err := m.before(ctx, "Now", ""); err != nil {
 		return time.Time{}, err
 	}
 	if m.Clock == nil {
@@ -106,14 +105,14 @@ func (m *Memory) Now(ctx context.Context) (time.Time, error) {
 	return m.Clock.Now(), nil
 }
 
-// Wipe removes all entries, as a mistake of an operator would.
+// Wipe removes all entries, as an operator might by mistake.
 func (m *Memory) Wipe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.entries)
 }
 
-func (m *Memory) begin(ctx context.Context, request, key string) error {
+func (m *Memory) before(ctx context.Context, request, key string) error {
 	if m.Before != nil {
 		if err := m.Before(ctx, request, key); err != nil {
 			return err

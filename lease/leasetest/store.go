@@ -14,8 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// compare: Put and Delete change an entry only if they name its version. At first, there are no
-// entries.
+// compare: Put and Delete change an entry only if old is its version. A new storage is empty.
 func (s *suite) compare() {
 	a, b := s.storage.Open(), s.storage.Open()
 	s.hasNo(a, "a")
@@ -57,7 +56,7 @@ func (s *suite) compare() {
 	s.has(a, other)
 }
 
-// versions: no version comes again, also if the value does.
+// versions: no version repeats, even if the value does.
 func (s *suite) versions() {
 	stores := s.open(2)
 	seen := map[string]bool{}
@@ -66,7 +65,7 @@ func (s *suite) versions() {
 		for i := range 5 {
 			version = s.put(stores[i%2], "a", version, "the same value").Version
 			if seen[version] {
-				s.Fatalf("the version %q comes again", version)
+				s.Fatalf("the version %q repeats", version)
 			}
 			seen[version] = true
 		}
@@ -80,7 +79,7 @@ func (s *suite) versions() {
 	s.has(stores[0], e)
 }
 
-// values: a value comes back as it was, whether it is the first of its key or replaces another one.
+// values: Get and List return values unchanged, whether Put creates or replaces the entry.
 func (s *suite) values() {
 	const most = 64 << 10
 	a, b := s.storage.Open(), s.storage.Open()
@@ -116,7 +115,7 @@ func (s *suite) same(store lease.Store, e lease.Entry) {
 	s.Fatalf("List does not return %s", show(e))
 }
 
-// keys: keys that an engine may take for one another are different.
+// keys: similar keys, which an engine might confuse, are different.
 func (s *suite) keys() {
 	a, b := s.storage.Open(), s.storage.Open()
 	var want []lease.Entry
@@ -140,7 +139,7 @@ func (s *suite) keys() {
 
 func (s *suite) prefixes() {
 	store := s.storage.Open()
-	// Sorted.
+	// The keys are sorted, as the entries that list returns.
 	keys := []string{"v/1", "v/10", "v/10.5", "v/2", "v/a/b", "va", "w", "w-1", "w.1", "x/1/1"}
 	for _, key := range keys {
 		s.put(store, key, "", key)
@@ -162,7 +161,7 @@ func (s *suite) prefixes() {
 	}
 }
 
-// all: List returns everything, however many and however large the entries are.
+// all: List returns all of many and of large entries.
 func (s *suite) all() {
 	const small, large, writers = 450, 66, 16 // 4.1 MiB
 	stores := s.open(writers)
@@ -193,7 +192,7 @@ func (s *suite) all() {
 	}
 }
 
-// noAliases: a caller may overwrite what it passed and what it got.
+// noAliases: a caller may overwrite arguments and results.
 func (s *suite) noAliases() {
 	store := s.storage.Open()
 	value := []byte("value")
@@ -222,8 +221,8 @@ func (s *suite) noAliases() {
 	unchanged("after the caller has overwritten the value that List returned")
 }
 
-// readersKeepUp: while entries change, readers see what had been stored before they asked, or
-// something later, and no entry is left out.
+// readersKeepUp: while entries change, readers get all entries, each at least as new as the last
+// one stored before the request.
 func (s *suite) readersKeepUp() {
 	const keys, rounds, readers = 3, 25, 3
 	stores := s.open(keys + readers)
@@ -258,7 +257,7 @@ func (s *suite) readersKeepUp() {
 			return
 		}
 		for more := true; more; time.Sleep(time.Millisecond) {
-			more = writing.Load() > 0 // else look once more, since all is stored now
+			more = writing.Load() > 0 // otherwise this round is the last, after all writes
 			var least [keys]int64
 			for k := range keys {
 				least[k] = stored[k].Load()
@@ -283,8 +282,8 @@ func (s *suite) readersKeepUp() {
 	})
 }
 
-// oneWins: of 50 writers with the same old version one succeeds, whether they create, replace
-// or delete.
+// oneWins: of 50 concurrent writers with the same old version exactly one succeeds, whether they
+// create, replace or delete the entry.
 func (s *suite) oneWins() {
 	const writers, clients = 50, 10
 	stores := s.open(clients)
@@ -312,10 +311,10 @@ func (s *suite) oneWins() {
 			}
 		}
 		if winner < 0 {
-			s.Fatalf("of %d writers at once not one succeeded", writers)
+			s.Fatalf("none of %d concurrent writers succeeded", writers)
 		}
 		if got := s.get(stores[0], "a"); got.Version != won[winner].Version || string(got.Value) != string(won[winner].Value) {
-			s.Fatalf("writer %d stored %s, and there is %s", winner, show(won[winner]), show(got))
+			s.Fatalf("writer %d stored %s, but Get returns %s", winner, show(won[winner]), show(got))
 		}
 	}
 }
@@ -341,13 +340,13 @@ func (s *suite) doneContext() {
 			_, err = clock.Now(done)
 			s.wants(err, done.Err(), "Now")
 		}
-		time.Sleep(40 * time.Millisecond) // it is not changed later, either
+		time.Sleep(40 * time.Millisecond) // a late request would change it
 		s.has(store, stored)
 	}
 }
 
-// latePuts: if the caller gives up, its Put happens as a whole or not at all, and never after
-// another Put.
+// latePuts: a Put whose context ends takes effect completely or not at all, and not after another
+// Put.
 func (s *suite) latePuts() {
 	store, other := s.storage.Open(), s.storage.Open()
 	old := s.put(store, "a", "", "the value before")
@@ -360,7 +359,7 @@ func (s *suite) latePuts() {
 		for try := 0; ; try++ {
 			got := s.get(other, "a")
 			if !equal(got, before) && string(got.Value) != long || try == 0 && err == nil && !equal(got, put) {
-				s.Fatalf("after a Put that returned %v there is %s", err, show(got))
+				s.Fatalf("after a Put that returned %v, Get returns %s", err, show(got))
 			}
 			if old, err = other.Put(s.ctx, "a", got.Version, []byte("the value after")); err == nil {
 				break
@@ -375,10 +374,10 @@ func (s *suite) latePuts() {
 	s.has(store, old)
 }
 
-// resolution is how far Entry.Time may be off the readings of Now.
+// resolution is the largest allowed difference between Entry.Time and readings of Now.
 const resolution = 20 * time.Millisecond
 
-// times: Entry.Time is when the entry was stored, and Now is by the same clock.
+// times: Entry.Time is the time of storing, by the clock that Now reads.
 func (s *suite) times() {
 	stores := s.open(2)
 	engine, hasNow := stores[1].(driver.Clock)
@@ -426,7 +425,7 @@ func (s *suite) times() {
 	}
 }
 
-// wiped: after a loss of everything, the store still works, and no version comes again.
+// wiped: after all entries are lost, the store still works, and no version repeats.
 func (s *suite) wiped() {
 	if s.storage.Wipe == nil {
 		s.Skip("Storage.Wipe is nil")
@@ -437,7 +436,7 @@ func (s *suite) wiped() {
 		e := s.put(a, "a", "", "value")
 		for range 3 {
 			if seen[e.Version] {
-				s.Fatalf("the version %q comes again after everything was lost", e.Version)
+				s.Fatalf("the version %q repeats after all entries were lost", e.Version)
 			}
 			seen[e.Version] = true
 			e = s.put(a, "a", e.Version, "value")
@@ -455,9 +454,8 @@ func (s *suite) wiped() {
 	s.has(s.storage.Open(), e)
 }
 
-// garbled: Get of an unreadable entry returns an error, and the entry's version. A List has the
-// entry with this version and no value, beside the others. It never looks as if there were no
-// entry. A Put or Delete that names its version replaces or removes it.
+// garbled: Get returns an error and a version for an unreadable entry. List includes the entry,
+// with this version and no value. Put and Delete with this version replace or remove it.
 func (s *suite) garbled() {
 	if s.storage.Garble == nil {
 		s.Skip("Storage.Garble is nil")

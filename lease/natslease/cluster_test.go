@@ -132,7 +132,7 @@ func TestAnswerThatLostAPartIsNotBelieved(t *testing.T) {
 	lost := 0
 	servertest.Await(t, func() error {
 		all, err := s.List(t.Context(), "folder/")
-		if errors.Is(err, lease.ErrAway) && strings.Contains(err.Error(), "a part of the answer was lost") {
+		if errors.Is(err, lease.ErrAway) && strings.Contains(err.Error(), "a part of the reply was lost") {
 			lost++
 		} else if err != nil || len(all) != 1 || all[0].Version != e.Version {
 			t.Fatalf("List returns %v, %v", all, err)

@@ -11,17 +11,16 @@ import (
 )
 
 // Connect is nats.Connect with options for a client that recovers soon after an outage: it tries to
-// connect forever, to each server at least every 1.5 s, and gives up a connection on which nothing
-// is heard for 12 s. (With the defaults of package nats it gives up after 60 tries, or if it is
-// refused twice, and notices a dead connection after 6 minutes.) It writes no log. Add whatever
-// else the servers need, such as nats.UserInfo, nats.UserCredentials and nats.RootCAs.
+// connect forever, to each server at least every 1.5 s, and closes a connection without a reply for
+// 12 s. (With the defaults of package nats it gives up after 60 tries or two refusals, and notices
+// a dead connection after 6 minutes.) It does not log. Add whatever else the servers need, such as
+// nats.UserInfo, nats.UserCredentials and nats.RootCAs.
 //
-// url has one or more URLs of servers, with commas between them. If no server answers, Connect
-// returns no error, and the connection is made later. If an option cannot be used, Connect
-// returns the option's error.
+// url is a comma-separated list of the servers' URLs. If no server answers, Connect returns no
+// error, and connects later. If an option is invalid, Connect returns the option's error.
 //
-// With nats.RootCAs and nats.ClientCert, the files are read at each connection, so that
-// certificates may be renewed. The files behind nats.Secure are never read again.
+// The files of nats.RootCAs and nats.ClientCert are read at each connection, so that certificates
+// may be renewed. Those of nats.Secure are read once.
 func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect(url, append([]nats.Option{
 		nats.RetryOnFailedConnect(true),
@@ -31,13 +30,13 @@ func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.PingInterval(4 * time.Second),
 		nats.MaxPingsOutstanding(2),
-		// By default the client writes to standard error.
+		// The default handler writes to standard error.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 		nats.SetCustomDialer(new(dialer)),
 	}, opts...)...)
 }
 
-// dialer remembers why there is no connection. The client forgets it.
+// dialer keeps the last error, which the client does not.
 type dialer struct{ last atomic.Pointer[error] }
 
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
@@ -46,7 +45,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// trouble returns what is wrong with the connection, or what the server refused last.
+// trouble returns the reason why there is no connection or, if there is one, the server's last
+// error.
 func trouble(conn *nats.Conn) error {
 	if d, ok := conn.Opts.CustomDialer.(*dialer); ok && !conn.IsConnected() {
 		if err := d.last.Load(); err != nil && *err != nil {
@@ -62,7 +62,7 @@ var (
 )
 
 // untilBroken returns a context that also ends after limit, or if the connection breaks, because
-// then no answer comes. Call end to free it.
+// then there will be no reply. Call end to release it.
 func (s *Store) untilBroken(ctx context.Context, limit time.Duration) (_ context.Context, end func()) {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, errNoAnswer)
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -1,5 +1,4 @@
-// Package natslease keeps the worker IDs of a fleet in NATS, for package lease: in a key-value
-// bucket of JetStream.
+// Package natslease leases worker IDs from a key-value bucket of NATS JetStream.
 //
 //	conn, err := natslease.Connect("nats://10.0.0.1,nats://10.0.0.2,nats://10.0.0.3")
 //	...
@@ -10,29 +9,29 @@
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
 //
-// It works with nats-server 2.11 and later, with JetStream. Use [Connect]: with the defaults of
-// the client, holders take minutes to notice a dead connection, and after two minutes without a
-// server the client gives up for good.
+// It works with nats-server 2.11 and later, with JetStream. Use [Connect]: with the client's
+// defaults, holders take minutes to notice a dead connection, and after two minutes without a
+// server the client gives up permanently.
 //
-// # What is stored
+// # Storage
 //
-// The store makes the bucket "snowflake", with three replicas if the server belongs to a
-// cluster. An entry is a key: worker/3 is the key worker.3. An entry's version is its revision. A
-// renewal is one request, and the server compares the revision.
+// The store creates the bucket "snowflake", with three replicas if the server belongs to a cluster.
+// An entry is a key: worker/3 is the key worker.3. Its version is the key's revision. A renewal is
+// one request, in which the server compares the revision.
 //
-//   - The first revision of a bucket is a random number. So if a bucket is deleted and made
-//     again, no revision comes again. A bucket that was made otherwise (nats kv add) is refused.
-//   - The bucket keeps one revision of a key, on the disk, without a limit for age or size. With an
-//     age, the record of a worker ID would vanish although its window may be open. Each process
-//     looks at the settings once a minute. If they are wrong, no lease is renewed, and the errors
-//     say what must be set back.
-//   - A deletion puts a marker in place of the entry. The server removes the marker after an hour.
-//   - A read first writes to a key whose name ends with =read, and believes only an answer that
-//     knows this write. Any server of a cluster may answer a read, even a server that lags, was cut
-//     off or was paused; a write needs a majority. So a reader needs the right to write, and while
-//     a majority is away, reads fail too.
-//   - NATS does not tell the time at which it stored an entry along with the revision. So entries
-//     have no times, and a process that waits for a dead holder's worker ID measures the window.
+//   - The first revision of a bucket is a random number, so revisions do not repeat if the bucket
+//     is deleted and created again. A bucket created otherwise (nats kv add) is refused.
+//   - The bucket keeps one revision of a key, on disk, without a limit for age or size. With an age
+//     limit, the record of a worker ID could disappear while its window is open. Each process
+//     checks the settings once a minute. If they were changed, renewals fail, with errors that list
+//     the settings to restore.
+//   - A deletion replaces the entry by a marker, which the server removes after an hour.
+//   - A read first writes to a key whose name ends with =read, and accepts only a reply with this
+//     write. A write needs a majority, but any server of a cluster may answer a read, even one that
+//     lags, was cut off or was paused. So readers need the right to write, and reads fail without a
+//     majority.
+//   - NATS does not return the time of storing with the revision. So entries have no times, and a
+//     process that waits for a dead holder's worker ID measures the window.
 //
 // # Rights
 //
@@ -43,35 +42,33 @@
 // # Hazards
 //
 // In a cluster, NATS acknowledges a write after a majority of the replicas has it, so bounds
-// survive the crash of a server and a failover. They do not survive the following.
+// survive the crash of a server and a failover, but not the following.
 //
-// HAZARD: by default NATS syncs its files every two minutes. If a single server loses power, the
-// bounds of up to two minutes are lost, and IDs may repeat. In a cluster, too, one server is enough
-// if another replica lags at that time, because it was paused or cut off
+// HAZARD: by default NATS syncs its files every two minutes. If a single server loses power, up to
+// two minutes of bounds are lost, and IDs may repeat. This is also true for one server of a cluster
+// if another replica lags, because it was paused or cut off
 // (https://jepsen.io/analyses/nats-2.12.1). Set sync_interval: always in the block jetstream. (A
 // server process that is killed loses nothing.)
 //
-// With sync_interval: always, too, a server that loses power may lose a bucket's file meta.inf or
-// meta.sum. nats-server 2.14 then starts without the bucket, or starts with it and lacks it after
-// the next start. To a lease this is a store that was wiped, which heals: no entry and no revision
-// comes again.
+// Even with sync_interval: always, a server that loses power may lose a bucket's file meta.inf or
+// meta.sum. nats-server 2.14 then starts without the bucket, or loses it at the next start. Leases
+// recover from this as from any store that was wiped: no entry and no revision repeats.
 //
-// HAZARD: if a server has lost the files of a bucket's messages and kept the others, it counts
-// revisions from the bucket's first one again. Delete such a bucket (nats kv del snowflake) before
-// the holders reach the server.
+// HAZARD: if a server has lost only the files of a bucket's messages, its revisions start again
+// from the bucket's first one. Delete such a bucket (nats kv del snowflake) before the holders
+// reach the server.
 //
 // HAZARD: Jepsen also found that nats-server 2.12.1 loses acknowledged writes if a file is damaged
 // on a minority of the servers, or if servers are removed from the cluster while others are cut
-// off. Before you remove a server, or start a server whose disk was damaged, stop all holders, as
-// before a restore.
+// off. Before you remove a server, or start one whose disk was damaged, stop all holders, as before
+// a restore.
 //
-// HAZARD: a bucket that is restored from a backup has the bounds from the time of the backup, and
-// counts revisions from there, so IDs may repeat. Stop all holders before you restore. Start
-// holders again only when the clock is past the last bound, a window after the last holder stopped.
+// HAZARD: a restore from a backup restores the backup's bounds and revisions, so IDs may repeat.
+// Stop all holders before you restore. Start holders again only when the clock is past the last
+// bound, a window after the last holder stopped.
 //
-// HAZARD: a fleet needs one bucket in one account. If it is spread over two, each worker ID
-// exists twice. (Two fleets with one bucket share its worker IDs. This is safe, but may exhaust
-// them.)
+// HAZARD: a fleet needs one bucket in one account. If it is spread over two, each worker ID exists
+// twice. (Two fleets with one bucket share its worker IDs. This is safe, but may exhaust them.)
 package natslease
 
 import (
@@ -93,18 +90,18 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// DefaultWindow is the window of leases whose Options.Window is 0. It bridges an election of
-// NATS, which takes 4 to 12 s, and a restart of a server.
+// DefaultWindow is the window of leases whose Options.Window is 0. It is longer than an election of
+// NATS, which takes 4 to 12 s, or a restart of a server.
 const DefaultWindow = 30 * time.Second
 
-// Options are the settings of New. The zero value consists entirely of defaults, and so does nil.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Bucket is the name of the bucket: letters, digits, '-' and '_'. All processes that share
-	// worker IDs must have the same Bucket. The default is "snowflake".
+	// Bucket is the name of the bucket: 1 to 100 letters, digits, '-' and '_'. All processes that
+	// share worker IDs must have the same Bucket. The default is "snowflake".
 	Bucket string
 
-	// Replicas is how many servers keep the bucket, if the store makes it: 1 to 5. The default is 3
-	// if the server that answers belongs to a cluster, and 1 if not.
+	// Replicas is the number of the bucket's replicas, if the store creates the bucket: 1 to 5. The
+	// default is 3 if the server that answers belongs to a cluster, and 1 otherwise.
 	Replicas int
 }
 
@@ -114,28 +111,27 @@ type Store struct {
 	js       jetstream.JetStream
 	bucket   string
 	replicas int
-	found    atomic.Pointer[bucket] // nil before the bucket was looked at
+	found    atomic.Pointer[bucket] // the bucket, or nil if it must be looked up
 }
 
-// bucket is a bucket whose settings were right at a time.
+// bucket is a bucket whose settings were checked.
 type bucket struct {
 	kv jetstream.KeyValue
-	at time.Time
+	at time.Time // of the check
 }
 
 var _ driver.Windower = (*Store)(nil)
 
 var goodBucket = regexp.MustCompile(`^[-_0-9A-Za-z]{1,100}$`)
 
-// New returns the store in the account of the connection. New sends no request: Acquire is the
-// first to fail if there is no server or the server refuses the client. One store can serve any
-// number of leases. Closing the connection ends the store. If conn is nil or an option is out of
-// its range, the error matches [driver.ErrInvalidOptions].
+// New returns a store in the account of the connection. It sends no request. The caller must close
+// the connection, after all leases have ended. If conn is nil or an option is out of range, the
+// error matches [driver.ErrInvalidOptions].
 //
-// Errors name the key, the bucket and the server. They match the errors of packages nats and
-// jetstream. If the connection breaks, the bucket has no leader, there is no space, or somebody
-// changed settings of the bucket, the error is a [driver.ErrAway]. If the bucket was not made by
-// this package, the error matches [driver.ErrInvalidOptions].
+// The store's errors name the key, the bucket and the server, and match errors of packages nats and
+// jetstream. An error matches [driver.ErrAway] if the connection broke, the bucket has no leader,
+// there is no space, or the bucket's settings were changed, and [driver.ErrInvalidOptions] if the
+// bucket was not created by this package.
 func New(conn *nats.Conn, opts *Options) (*Store, error) {
 	if conn == nil {
 		return nil, fmt.Errorf("natslease: %w: the connection is nil", driver.ErrInvalidOptions)
@@ -161,16 +157,16 @@ func New(conn *nats.Conn, opts *Options) (*Store, error) {
 	return &Store{js: js, bucket: o.Bucket, replicas: o.Replicas}, nil
 }
 
-// DefaultWindow returns the constant of that name.
+// DefaultWindow returns [DefaultWindow].
 func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
-// keys are the characters of our keys and of NATS's. A part of a NATS key ends with a dot.
-var keys, ours = strings.NewReplacer("/", ".", ".", "_"), strings.NewReplacer(".", "/", "_", ".")
+// toNATS and fromNATS convert keys. The parts of NATS's keys are separated by dots.
+var toNATS, fromNATS = strings.NewReplacer("/", ".", ".", "_"), strings.NewReplacer(".", "/", "_", ".")
 
-// mark ends the keys that reads write to. No entry's key has its first character.
-const mark = "=read"
+// barrier is the suffix of the keys that reads write to. Entries' keys do not contain '='.
+const barrier = "=read"
 
-// Get returns the entry of key.
+// Get implements [driver.Store].
 func (s *Store) Get(ctx context.Context, key string) (e driver.Entry, err error) {
 	err = s.do(ctx, key, answerTime, func(ctx context.Context, kv jetstream.KeyValue) error {
 		e, _, err = s.get(ctx, kv, key)
@@ -179,11 +175,11 @@ func (s *Store) Get(ctx context.Context, key string) (e driver.Entry, err error)
 	return e, err
 }
 
-// get returns the entry of key, and the revision that must be named to create it if the key has
-// no entry.
+// get returns the entry of key, and the key's revision, which is needed to create an entry after a
+// deletion.
 func (s *Store) get(ctx context.Context, kv jetstream.KeyValue, key string) (e driver.Entry, revision uint64, err error) {
-	all, err := s.read(ctx, kv, mark, func(uint64) any {
-		return map[string][]string{"multi_last": {s.subject(mark), s.subject(keys.Replace(key))}}
+	all, err := s.read(ctx, kv, "", func(uint64) any {
+		return map[string][]string{"multi_last": {s.subject(barrier), s.subject(toNATS.Replace(key))}}
 	})
 	if m, ok := all[key]; ok && err == nil {
 		if revision = sequence(m); !isDeletion(m) {
@@ -193,20 +189,20 @@ func (s *Store) get(ctx context.Context, kv jetstream.KeyValue, key string) (e d
 	return driver.Entry{Key: key}, revision, err
 }
 
-// page is how many keys List asks for at a time.
+// page is the number of keys in a request of List.
 const page = 250
 
-// List returns the entries whose keys begin with prefix.
+// List implements [driver.Store].
 func (s *Store) List(ctx context.Context, prefix string) (entries []driver.Entry, err error) {
-	folder := keys.Replace(prefix[:strings.LastIndexByte(prefix, '/')+1])
-	// There are no keys with an empty part, and NATS would refuse the folder.
+	folder := toNATS.Replace(prefix[:strings.LastIndexByte(prefix, '/')+1])
+	// No key has an empty part, and NATS would refuse the folder.
 	if strings.Contains("/"+prefix, "//") {
 		folder = ""
 	}
 	err = s.do(ctx, prefix, listTime, func(ctx context.Context, kv jetstream.KeyValue) error {
-		// The messages come in the order of their revisions. If an entry changes meanwhile, it gets
-		// a higher revision and comes again, so none is missed.
-		all, err := s.read(ctx, kv, folder+mark, func(from uint64) any {
+		// Messages are sorted by revision. An entry that changes during the list gets a higher
+		// revision and is listed again, so none is missed.
+		all, err := s.read(ctx, kv, folder, func(from uint64) any {
 			return map[string]any{"next_by_subj": s.subject(folder + ">"), "seq": from, "batch": page}
 		})
 		for key, m := range all {
@@ -222,7 +218,7 @@ func (s *Store) List(ctx context.Context, prefix string) (entries []driver.Entry
 	return entries, nil
 }
 
-// Put stores value if the entry's version is still old.
+// Put implements [driver.Store].
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	e := driver.Entry{Key: key, Value: value}
 	err := s.do(ctx, key, answerTime, func(ctx context.Context, kv jetstream.KeyValue) error {
@@ -230,8 +226,8 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 		if old != "" {
 			revision = parse(old)
 		}
-		stored, err := kv.Update(ctx, keys.Replace(key), value, revision)
-		for old == "" && isStale(err) { // there may be the marker of a deletion
+		stored, err := kv.Update(ctx, toNATS.Replace(key), value, revision)
+		for old == "" && isStale(err) { // the key may have the marker of a deletion
 			var is driver.Entry
 			var failed error
 			if is, revision, failed = s.get(ctx, kv, key); failed != nil {
@@ -239,7 +235,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 			} else if is.Version != "" {
 				return err
 			}
-			stored, err = kv.Update(ctx, keys.Replace(key), value, revision)
+			stored, err = kv.Update(ctx, toNATS.Replace(key), value, revision)
 		}
 		e.Version = strconv.FormatUint(stored, 10)
 		return err
@@ -250,18 +246,18 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 	return e, nil
 }
 
-// markerAge is after how long the server removes the marker of a deletion.
+// markerAge is the age at which the server removes the marker of a deletion.
 const markerAge = time.Hour
 
-// Delete removes the entry if its version still is old.
+// Delete implements [driver.Store].
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	return s.do(ctx, key, answerTime, func(ctx context.Context, kv jetstream.KeyValue) error {
-		return kv.Purge(ctx, keys.Replace(key), jetstream.LastRevision(parse(old)), jetstream.PurgeTTL(markerAge))
+		return kv.Purge(ctx, toNATS.Replace(key), jetstream.LastRevision(parse(old)), jetstream.PurgeTTL(markerAge))
 	})
 }
 
-// parse returns the revision of a version. If no entry ever has this version, it returns a revision
-// that is never reached.
+// parse returns the revision of a version. For a text that is not a version, it returns a revision
+// that no key reaches.
 func parse(version string) uint64 {
 	revision, err := strconv.ParseUint(version, 10, 64)
 	if err != nil || strconv.FormatUint(revision, 10) != version || revision == 0 {
@@ -270,25 +266,26 @@ func parse(version string) uint64 {
 	return revision
 }
 
-// read returns the last message of each key that a request finds. The request is made for each
-// page, from the revision after the last one.
+// read returns the last message of each key that a request selects. The request is repeated for
+// each page, from the revision after the last one.
 //
-// Before each page, read writes to the key barrier. If the last page has this write or a later one,
-// it comes from a server that knows all that was stored before. If it has not, read begins again.
+// Before each page, read writes to a key in folder. If the last page contains this write or a later
+// one, the server that sent it has everything stored earlier. Otherwise read starts again.
 func (s *Store) read(
-	ctx context.Context, kv jetstream.KeyValue, barrier string, request func(from uint64) any,
+	ctx context.Context, kv jetstream.KeyValue, folder string, request func(from uint64) any,
 ) (map[string]*nats.Msg, error) {
 	all, from := map[string]*nats.Msg{}, uint64(1)
 	for {
-		written, messages, more, err := s.page(ctx, kv, barrier, request(from))
+		written, messages, more, err := s.page(ctx, kv, folder+barrier, request(from))
 		if err != nil {
 			return nil, err
 		}
 		isFresh := false
 		for _, m := range messages {
 			key := strings.TrimPrefix(m.Header.Get(jetstream.SubjectHeader), s.subject(""))
-			if isFresh = isFresh || key == barrier && sequence(m) >= written; !strings.HasSuffix(key, mark) {
-				all[ours.Replace(key)] = m
+			isFresh = isFresh || key == folder+barrier && sequence(m) >= written
+			if !strings.HasSuffix(key, barrier) {
+				all[fromNATS.Replace(key)] = m
 			}
 			from = max(from, sequence(m)+1)
 		}
@@ -302,21 +299,21 @@ func (s *Store) read(
 	}
 }
 
-// page writes to the key barrier, and then asks. If an answer is lost, page gives up soon, and do
-// begins again.
+// page writes to a key, and then sends a request. If a reply is lost, page gives up soon, and do
+// tries again.
 func (s *Store) page(
-	ctx context.Context, kv jetstream.KeyValue, barrier string, request any,
+	ctx context.Context, kv jetstream.KeyValue, key string, request any,
 ) (written uint64, messages []*nats.Msg, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	if written, err = kv.Put(ctx, barrier, nil); err == nil {
+	if written, err = kv.Put(ctx, key, nil); err == nil {
 		messages, more, err = s.ask(ctx, request)
 	}
 	return written, messages, more, err
 }
 
-// ask sends a request to a server that has the bucket, and returns the messages of its answer, and
-// whether there are more.
+// ask sends a request to a server that has the bucket, and returns the messages of the reply. more
+// reports whether there are more messages.
 func (s *Store) ask(ctx context.Context, request any) (messages []*nats.Msg, more bool, err error) {
 	conn := s.js.Conn()
 	answer, err := conn.SubscribeSync(conn.NewInbox())
@@ -335,12 +332,12 @@ func (s *Store) ask(ctx context.Context, request any) (messages []*nats.Msg, mor
 		}
 		status := m.Header.Get("Status")
 		switch {
-		case status == "404": // a server that is behind knows no such message yet
+		case status == "404": // the server has no such message, perhaps because it lags
 			return nil, false, nil
 		case status != "" && status != "204":
 			return nil, false, fmt.Errorf("%w: status %s, %s", driver.ErrAway, status, m.Header.Get("Description"))
 		case m.Header.Get(jetstream.LastSequenceHeader) != last:
-			return nil, false, fmt.Errorf("%w: a part of the answer was lost", driver.ErrAway)
+			return nil, false, fmt.Errorf("%w: a part of the reply was lost", driver.ErrAway)
 		case status != "":
 			return messages, m.Header.Get("Nats-Num-Pending") != "0", nil
 		}
@@ -366,21 +363,21 @@ func entry(key string, m *nats.Msg) driver.Entry {
 	return driver.Entry{Key: key, Version: m.Header.Get(jetstream.SequenceHeader), Value: m.Data}
 }
 
-// A server that loses its leadership leaves requests without an answer, so the caller must ask
-// again. Within these times Get, Put and Delete, and List have their answers.
+// A server that loses its leadership does not answer the requests that it has. These are the time
+// limits of Get, Put and Delete, and of List.
 var answerTime, listTime = 5 * time.Second, time.Minute // shorter in tests
 
-// do calls f with the bucket. While no server answers for the bucket, do looks for it again, and
-// makes it if it is gone. A new bucket's servers may not be known everywhere yet, a bucket has no
-// leader during an election, and a server may refuse what it can do soon. A request without an
-// answer was not carried out, so do may repeat it.
+// do calls f with the bucket. While no server answers for the bucket, do looks it up again, and
+// creates it if it does not exist. A new bucket may not be known everywhere yet, a bucket has no
+// leader during an election, and a server may refuse a request that it can execute soon. None of
+// these requests was executed, so do repeats them.
 func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(context.Context, jetstream.KeyValue) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ctx, end := s.untilBroken(ctx, limit)
 	defer end()
-	var refusal error // why do asks again
+	var refusal error // of the last try
 	for {
 		kv, err := s.open(ctx)
 		if err == nil {
@@ -394,18 +391,17 @@ func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(
 		case !over && (passes(err) || errors.Is(err, jetstream.ErrNoStreamResponse)):
 			refusal = err
 		case over || !errors.Is(err, context.DeadlineExceeded):
-			// If ctx is not over, the deadline is that of soon or page.
-			return s.explain(ctx, key, err)
+			return s.explain(ctx, key, err) // other deadlines are those of soon and page
 		}
 		s.found.Store(nil)
 		time.Sleep(answerTime / 100)
 	}
 }
 
-// lookEvery is how often the settings of the bucket are looked at.
+// lookEvery is the interval between checks of the bucket's settings.
 var lookEvery = time.Minute // shorter in tests
 
-// open returns the bucket.
+// open returns the bucket, looking it up if the last check is older than lookEvery.
 func (s *Store) open(ctx context.Context) (jetstream.KeyValue, error) {
 	if b := s.found.Load(); b != nil && time.Since(b.at) < lookEvery {
 		return b.kv, nil
@@ -418,33 +414,33 @@ func (s *Store) open(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, err
 }
 
-// noPeers is the code with which a server refuses to make a bucket while too few servers of its
-// cluster are seen.
+// noPeers is the error code of a server that does not see enough servers of its cluster to create a
+// bucket.
 const noPeers = 10005
 
-// passes reports whether a server refuses what it can do soon: it does not know a new bucket yet,
-// or the servers that are to keep it.
+// passes reports whether the server can execute the request soon: it does not know a new bucket
+// yet, or the servers for it.
 func passes(err error) bool {
 	api := new(jetstream.APIError)
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) ||
 		errors.As(err, &api) && api.ErrorCode == noPeers
 }
 
-// soon makes one request. While the bucket is being made, a request may stay without an answer, so
-// soon gives it up.
+// soon sends one request with a short deadline, because requests may get no reply while the bucket
+// is being created.
 func soon[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime/5)
 	defer cancel()
 	return request(ctx)
 }
 
-// find looks for the bucket, and makes it if there is no such bucket.
+// find looks up the bucket, and creates it if it does not exist.
 func (s *Store) find(ctx context.Context) (jetstream.KeyValue, error) {
 	look := func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, "KV_"+s.bucket) }
 	stream, err := soon(ctx, look)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = soon(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.CreateStream(ctx, s.config()) })
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process was quicker
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process has created it
 			stream, err = soon(ctx, look)
 		}
 	}
@@ -457,11 +453,11 @@ func (s *Store) find(ctx context.Context) (jetstream.KeyValue, error) {
 	return soon(ctx, func(ctx context.Context) (jetstream.KeyValue, error) { return s.js.KeyValue(ctx, s.bucket) })
 }
 
-// check returns what is wrong with the settings of a bucket.
+// check returns an error if the settings of a bucket are wrong.
 func check(has jetstream.StreamConfig) error {
 	if has.FirstSeq < 2 || has.Storage != jetstream.FileStorage || has.Mirror != nil || len(has.Sources) > 0 {
-		return fmt.Errorf("%w: the bucket was not made by this package, and cannot be used. If no process has a worker ID of it, delete it, "+
-			"and the store makes it. Otherwise do not: IDs may repeat", driver.ErrInvalidOptions)
+		return fmt.Errorf("%w: the bucket was not created by this package, and cannot be used. If no process has a worker ID of it, delete it, "+
+			"and the store creates it. Otherwise do not: IDs may repeat", driver.ErrInvalidOptions)
 	}
 	var wrong []string
 	for _, setting := range []struct {
@@ -487,7 +483,7 @@ func check(has jetstream.StreamConfig) error {
 		"Do not delete the bucket while a process has a worker ID of it: IDs may repeat", driver.ErrAway, strings.Join(wrong, "; "))
 }
 
-// config is the configuration of a new bucket.
+// config returns the configuration of a new bucket.
 func (s *Store) config() jetstream.StreamConfig {
 	replicas := s.replicas
 	if replicas == 0 {
@@ -507,23 +503,23 @@ func (s *Store) config() jetstream.StreamConfig {
 		DenyDelete:        true,
 		AllowDirect:       true,
 		AllowMsgTTL:       true,
-		FirstSeq:          2 + rand.Uint64N(1<<52), // JavaScript is exact up to 2^53
+		FirstSeq:          2 + rand.Uint64N(1<<52), // tools in JavaScript are exact up to 2^53
 	}
 }
 
-// noSpace are the codes with which a server refuses what takes more space than the account may use,
-// or more streams. The codes for a full disk are among those with an HTTP status of 500 or more.
+// noSpace has the error codes for the account's limits of space and streams. The codes for a full
+// disk have an HTTP status of 500 or more.
 var noSpace = []jetstream.ErrorCode{10002, 10027}
 
-// isStale reports whether the server refused a write because the revision is not the key's last. A
-// server of a cluster has another code for it. (Old clients have no
-// jetstream.ErrKeyRevisionMismatch.)
+// isStale reports whether the server refused a write because the revision is not the key's last. In
+// a cluster the code is another one. (Old clients have no jetstream.ErrKeyRevisionMismatch.)
 func isStale(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == 10071 || api.ErrorCode == 10164)
 }
 
-// explain adds to an error where it comes from.
+// explain adds the key, the bucket and the server to an error, and makes it match an error of
+// package driver.
 func (s *Store) explain(ctx context.Context, key string, err error) error {
 	conn, api := s.js.Conn(), new(jetstream.APIError)
 	switch {

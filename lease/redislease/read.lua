@@ -1,8 +1,8 @@
 -- Returns {'read', the server's time, member, member, ...}: the members of the sorted set
 -- KEYS[1] from ARGV[1] to ARGV[2].
 --
--- If there is an ARGV[3], it adds a member and removes it: WAIT waits for what its connection has
--- written, and so for everything that was written before.
+-- With ARGV[3] it adds and removes a member: WAIT waits for the last write of its connection, and
+-- so for all earlier writes.
 if ARGV[3] then
   redis.call('ZADD', KEYS[1], 0, ARGV[3])
   redis.call('ZREM', KEYS[1], ARGV[3])

@@ -20,27 +20,24 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 )
 
-// Options are the settings of New. The zero value consists entirely of defaults, and so
-// does nil.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Prefix is the beginning of the key's name: the entries are in the sorted set
-	// Prefix+"leases". Fleets with different layouts need different prefixes. The default is
-	// "snowflake:".
+	// Prefix is the prefix of the key's name: the entries are in the sorted set Prefix+"leases".
+	// Fleets with different layouts need different prefixes. The default is "snowflake:".
 	Prefix string
 
-	// Replicas is how many replicas must have acknowledged an entry before Put, Get or List
-	// returns it, by WAIT in the same round trip. If fewer do so within half of the caller's
-	// remaining time, and within a second, the error matches [ErrReplicas]. An entry that
-	// fewer replicas acknowledged is still written, but no lease uses it until enough
-	// have. If Replicas is 0, nothing waits for replicas.
+	// Replicas is the number of replicas that must have acknowledged an entry before Put, Get or
+	// List returns it, by WAIT in the same round trip. If fewer do so within a second and half of
+	// the caller's remaining time, the error matches [ErrReplicas]. The entry is written, but no
+	// lease uses it until enough replicas have acknowledged it. 0 means not to wait.
 	//
-	// HAZARD: this is no consensus. A failover may choose a replica that has not
-	// acknowledged the entry.
+	// HAZARD: this is not consensus. A failover may choose a replica that has not acknowledged the
+	// entry.
 	Replicas int
 }
 
-// ErrReplicas is returned by a Store's methods if fewer than Options.Replicas replicas
-// acknowledged an entry in time.
+// ErrReplicas is returned by a Store's methods if fewer than Options.Replicas replicas acknowledged
+// an entry in time.
 var ErrReplicas = errors.New("redislease: too few replicas acknowledged")
 
 //go:embed put.lua
@@ -66,17 +63,16 @@ var (
 	_ driver.Windower = (*Store)(nil)
 )
 
-// New returns a store that keeps its entries in a sorted set of Redis. It does not talk to
-// Redis.
+// New returns a store in a sorted set of Redis. It does not connect to Redis.
 //
-// client must be a *redis.Client (also from NewFailoverClient) or a *redis.ClusterClient,
-// and its ContextTimeoutEnabled must be true: otherwise a server that hangs would keep its
-// connections busy for longer than a renewal may take. The caller may use it for other
-// things, and closes it after all leases have ended.
+// client must be a *redis.Client (also from NewFailoverClient) or a *redis.ClusterClient with
+// ContextTimeoutEnabled: otherwise a server that hangs would keep its connections busy for longer
+// than a renewal may take. The caller may use the client for other purposes, and must close it,
+// after all leases have ended.
 //
-// The error matches [driver.ErrInvalidOptions] for any other client, such as nil, a type
-// that embeds one of the two, or a *redis.Ring, which moves keys when a shard fails; and
-// for options that are out of their range.
+// The error matches [driver.ErrInvalidOptions] if an option is out of range, and for any other
+// client, such as nil, a type that embeds one of the two, or a *redis.Ring, which moves keys when a
+// shard fails.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -107,10 +103,9 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-// Settings returns the server's settings with which a crash may lose acknowledged writes, or with
-// which the server may evict entries, such as "appendonly = no". If the user may not run CONFIG
-// GET, or the service has no such command, the error says so. In a cluster, it asks the master that
-// has the key.
+// Settings returns the server's settings that let a crash lose acknowledged writes, or the server
+// evict entries, such as "appendonly = no". It returns an error if the user may not run CONFIG GET,
+// or if the service does not have it. In a cluster, it asks the master that has the key.
 func (s *Store) Settings(ctx context.Context) (unsafe []string, err error) {
 	is, err := conn.Call(ctx, s.key, func() (map[string]string, error) {
 		client, ok := s.key.Client.(*redis.Client)
@@ -142,8 +137,8 @@ func (s *Store) Settings(ctx context.Context) (unsafe []string, err error) {
 	return unsafe, s.key.Wrap(err)
 }
 
-// safe has the values of settings with which nothing that was acknowledged is lost. The key has no
-// expiry, so policies that begin with volatile never evict it.
+// safe has the settings' values that keep acknowledged writes. The key has no expiry, so policies
+// that begin with volatile do not evict it.
 var safe = map[string]*regexp.Regexp{
 	"appendonly":       regexp.MustCompile(`^yes$`),
 	"appendfsync":      regexp.MustCompile(`^always$`),
@@ -214,7 +209,7 @@ func (s *Store) put(ctx context.Context, key, old, version string, value []byte)
 	return driver.Entry{Key: key, Version: version, Value: append([]byte{}, value...), Time: at}, err
 }
 
-// run runs a script, and returns soon after ctx is done at the latest.
+// run runs a script. If ctx ends, it returns soon.
 func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) ([]string, error) {
 	reply, err := conn.Call(ctx, s.key, func() ([]string, error) {
 		keys := []string{s.key.Name}
@@ -229,7 +224,7 @@ func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) ([]s
 	return reply, s.key.Wrap(err)
 }
 
-// isAway reports whether the server starts, or whether the shard has no master now.
+// isAway reports whether the server is starting, or the shard has no master.
 func isAway(err error) bool {
 	for _, prefix := range []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "READONLY", "NOREPLICAS"} {
 		if redis.HasErrorPrefix(err, prefix) {
@@ -246,7 +241,7 @@ func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []str
 	if !ok {
 		return s.runOn(ctx, s.key.Client, false, script, keys, args)
 	}
-	// WAIT has no key, so a cluster client would send it to any node.
+	// WAIT has no key, so a cluster client could send it to another node.
 	master, err := cluster.MasterForKey(ctx, s.key.Name)
 	if err != nil {
 		return nil, err
@@ -260,7 +255,7 @@ func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []str
 		if moved {
 			cluster.ReloadState(ctx)
 		}
-		o := *master.Options() // the cluster client may not know the node yet
+		o := *master.Options() // the cluster client may not know the node
 		o.Addr, o.MinIdleConns = addr, 0
 		node := redis.NewClient(&o)
 		reply, err = s.runOn(ctx, node, !moved, script, keys, args)
@@ -269,12 +264,13 @@ func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []str
 	return reply, err
 }
 
-// maxRedirects is how often a call follows the key. A node that had the slot names the next one,
-// which may ask to ask another.
+// maxRedirects is the maximum number of redirects that a call follows. The new node may redirect to
+// yet another one.
 const maxRedirects = 3
 
-// redirect returns the node that another one names: "MOVED 3999 127.0.0.1:6381", or ASK for this
-// command alone. If err names none, addr is empty. (Old clients have no redis.IsMovedError.)
+// redirect returns the node that an error redirects to: "MOVED 3999 127.0.0.1:6381", or ASK for
+// this command only. If err is not a redirect, addr is empty. (Old clients have no
+// redis.IsMovedError.)
 func redirect(err error) (addr string, moved bool) {
 	if err == nil {
 		return "", false
@@ -286,8 +282,8 @@ func redirect(err error) (addr string, moved bool) {
 	return words[2], words[0] == "MOVED"
 }
 
-// runOn runs a script on a node and waits for its replicas. If asking is true, the node is being
-// given the key's slot.
+// runOn runs a script on a node and waits for its replicas. asking is set if the node is importing
+// the key's slot.
 func (s *Store) runOn(
 	ctx context.Context, node redis.Cmdable, asking bool, script *redis.Script, keys []string, args []any,
 ) ([]string, error) {
@@ -295,7 +291,7 @@ func (s *Store) runOn(
 	var wait time.Duration
 	pipeline := func(eval func(redis.Pipeliner) *redis.Cmd) {
 		wait = patience(ctx)
-		// Its error is the error of one of the two commands, which are looked at below.
+		// The error is that of one of the two commands, which are checked below.
 		_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
 			if asking {
 				p.Do(ctx, "ASKING")
@@ -322,17 +318,17 @@ func (s *Store) runOn(
 	return reply, nil
 }
 
-// patience returns how long to wait for replicas.
+// patience returns the maximum wait for replicas.
 func patience(ctx context.Context) time.Duration {
 	wait := time.Second
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)/2)
 	}
-	return max(wait, time.Millisecond) // to WAIT, 0 means forever
+	return max(wait, time.Millisecond) // WAIT 0 waits forever
 }
 
-// parse returns the entry in the members of a key. If it cannot be read, it has the version that
-// put.lua gives it, and no value.
+// parse returns the entry of a key from its members. An entry that cannot be read has no value, and
+// the same version as in put.lua.
 func parse(key string, members []string) driver.Entry {
 	parts := strings.SplitN(members[0], " ", 4)
 	if len(members) == 1 && len(parts) == 4 && goodVersion.MatchString(parts[1]) && goodTime.MatchString(parts[2]) {
@@ -343,7 +339,7 @@ func parse(key string, members []string) driver.Entry {
 	return driver.Entry{Key: key, Version: fmt.Sprintf("unreadable-%x", sha1.Sum([]byte(strings.Join(members, "\n"))))}
 }
 
-// What put.lua can read, too.
+// These accept the same texts as put.lua.
 var goodVersion, goodTime = regexp.MustCompile(`^[^\s\v]+$`), regexp.MustCompile(`^[0-9]{1,18}$`)
 
 // parseTime parses microseconds.

@@ -1,5 +1,5 @@
-// Package s3lease keeps the worker IDs of a fleet in a bucket of Amazon S3, or of another
-// service with the same protocol, for package lease. There is no server to run.
+// Package s3lease leases worker IDs from a bucket of Amazon S3, or of another service with the same
+// protocol. There is no server to run.
 //
 //	cfg, err := config.LoadDefaultConfig(ctx)
 //	...
@@ -10,15 +10,15 @@
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
 //
-// For another service than Amazon's, set the variable AWS_ENDPOINT_URL_S3, and [Options.PathStyle]
-// if the service wants the bucket in the path.
+// For a service other than Amazon's, set the variable AWS_ENDPOINT_URL_S3, and [Options.PathStyle]
+// if the service expects the bucket in the path.
 //
 // # Services
 //
 // The service must have conditional writes: PutObject must obey If-None-Match and If-Match,
-// atomically. A store checks this with its first writes, and refuses a service that ignores a
-// condition. It cannot see whether a service is atomic. By their documentation (read in November
-// 2026), services have these; Options.ConditionalDelete uses conditional deletes:
+// atomically. A store tests this with its first writes, and refuses a service that ignores a
+// condition. It cannot test whether a service is atomic. According to their documentation (November
+// 2026), services support the following; Options.ConditionalDelete uses conditional deletes:
 //
 //	                      conditional puts              conditional deletes
 //	Amazon S3             yes, since November 2024      yes, since September 2025
@@ -27,26 +27,25 @@
 //	Ceph                  yes, new releases (2)         yes, in new releases
 //	Google Cloud Storage  no (3)                        no
 //
-//	(1) Before, If-Match puts an object that is not there.
+//	(1) Earlier releases create an object that does not exist, in spite of If-Match.
 //	(2) Older releases ignore If-None-Match: *.
 //	(3) Its conditions are on generations (x-goog-if-generation-match).
 //
 // Only versitygw 1.8.0 was tested. Of a hundred writers of one object exactly one won, in each of
-// 200 rounds. Its deletes are not atomic: of 1,000 deletes beside a put with the same If-Match,
-// both succeeded in 20. So leave ConditionalDelete off with it. Under constant writes, 3 reads of
-// 1,000 returned the new content with the former ETag, which does no harm: the next put is refused,
-// and package lease reads again.
+// 200 rounds. Its deletes are not atomic: of 1,000 deletes concurrent with a put with the same
+// If-Match, both succeeded in 20. So do not set ConditionalDelete for it. Under constant writes, 3
+// of 1,000 reads returned the new content with the old ETag. This does no harm: the next put is
+// refused, and package lease reads again.
 //
-// # What is stored
+// # Storage
 //
-// An entry is an object. Its content is a random text, a space, and the entry's value. So no two
-// contents are the same, and no ETag comes again: the ETag is the entry's version. A renewal is
-// one PutObject with If-Match.
+// An entry is an object. Its content is a random text, a space, and the entry's value. Contents are
+// unique, and so are ETags: the ETag is the entry's version. A renewal is one PutObject with
+// If-Match.
 //
-// Some services ignore If-Match when they delete. So Delete puts an object without a value in place
-// of the entry, unless [Options.ConditionalDelete] is set. Such an object has 26 bytes, and counts
-// as no entry. It remains, and the next Put of its key replaces it. There is one for each part of
-// an old history.
+// Some services ignore If-Match in deletes. So unless [Options.ConditionalDelete] is set, Delete
+// replaces the entry by an object of 26 bytes without a value, which counts as no entry. The object
+// stays until the next Put of its key. There is one for each part of an old history.
 //
 // # Rights
 //
@@ -59,40 +58,40 @@
 //	  ]
 //	}
 //
-// ConditionalDelete also needs s3:DeleteObject. Without s3:ListBucket, S3 answers 403 for an object
-// that is not there.
+// ConditionalDelete also needs s3:DeleteObject. Without s3:ListBucket, S3 answers 403 if an object
+// does not exist.
 //
-// # What it costs
+// # Costs
 //
-// Each holder makes three requests in a window, and a start makes some ten. With [DefaultWindow],
-// 1,000 holders make 25 puts a second, 64.8 million in 30 days. At Amazon's list price for S3
-// Standard in us-east-1 (0.005 dollars for 1,000 puts; 2026) they cost 324 dollars, and at
-// Cloudflare's for R2 (4.50 dollars for a million class A operations; 2026) 292 dollars. So S3 fits
-// some ten holders, for about 3 dollars. For a thousand take package dynamolease, which costs a
-// third or less, or let snowflaked hold a few worker IDs for all.
+// Each holder sends three requests in a window, and a start about ten. With [DefaultWindow], 1,000
+// holders send 25 puts a second, 64.8 million in 30 days. At Amazon's list price for S3 Standard in
+// us-east-1 (0.005 dollars for 1,000 puts; 2026) they cost 324 dollars, and at Cloudflare's for R2
+// (4.50 dollars for a million class A operations; 2026) 292 dollars. So S3 suits about ten holders,
+// for about 3 dollars. For a thousand use package dynamolease, which costs a third or less, or let
+// snowflaked hold a few worker IDs for all.
 //
-// With a window of 2 minutes, holders survive an outage of 80 s. A crashed process's worker ID
+// With a window of 2 minutes, holders survive an outage of 80 s. The worker ID of a crashed process
 // stays unused for 2 minutes.
 //
 // # Hazards
 //
-// HAZARD: a bucket that is replicated to another one, as between regions or between the zones of
-// Ceph, compares within one copy only. All processes of a fleet must use one bucket in one region,
-// by one endpoint.
+// HAZARD: if a bucket is replicated, as between regions or between zones of Ceph, conditions
+// compare with one copy only. All processes of a fleet must use one bucket in one region, through
+// one endpoint.
 //
-// HAZARD: if objects are restored from a backup or from former versions, bounds go back, so IDs
-// may repeat. Stop all holders before you restore. Start holders again only when the clock is
-// past the last bound, a window after the last holder stopped.
+// HAZARD: a restore of objects from a backup or from old versions sets bounds back, so IDs may
+// repeat. Stop all holders before you restore. Start holders again only when the clock is past the
+// last bound, a window after the last holder stopped.
 //
-// HAZARD: a lifecycle rule that expires objects removes records, also of live holders. The prefix
-// must have no such rule. (A rule for noncurrent versions does no harm. If the bucket has
-// versioning, it is needed: each renewal leaves a former version, 65,000 for each holder in 30
-// days, which are stored and paid for.)
+// HAZARD: a lifecycle rule that expires objects removes the records of live holders, too. The
+// prefix must have no such rule. (A rule for noncurrent versions does no harm. If the bucket has
+// versioning, it needs one: each renewal leaves an old version, 65,000 for each holder in 30 days,
+// which are stored and billed.)
 //
 // HAZARD: all processes of a fleet must use one bucket and one prefix. If they use two, two
 // processes have the same worker ID.
 //
-// If a clock is off by more than 15 minutes, S3 refuses the requests (RequestTimeTooSkewed).
+// S3 refuses requests if a clock is wrong by more than 15 minutes (RequestTimeTooSkewed).
 package s3lease
 
 import (
@@ -117,24 +116,24 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// DefaultWindow is the window of leases whose Options.Window is 0. It is the longest that there
-// is, because each renewal costs money.
+// DefaultWindow is the window of leases whose Options.Window is 0. It is the longest window,
+// because each renewal costs money.
 const DefaultWindow = driver.MaxWindow
 
-// Options are the settings of New. The zero value, and nil, consist entirely of defaults.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Prefix is the beginning of all keys. All processes that share worker IDs must have the
-	// same Prefix. If it does not end with a slash, a slash is added. The default is "snowflake/".
+	// Prefix is the prefix of all keys. All processes that share worker IDs must have the same
+	// Prefix. If it does not end with a slash, a slash is added. The default is "snowflake/".
 	Prefix string
 
-	// PathStyle says that the bucket's name is a part of the path of a URL, not of the host's
-	// name. Most services that run on one's own machines need it. Their endpoint is the
-	// config's BaseEndpoint, or the variable AWS_ENDPOINT_URL_S3.
+	// PathStyle puts the bucket's name into the path of URLs instead of the host name. Most
+	// self-hosted services need it. Their endpoint is the config's BaseEndpoint, or the variable
+	// AWS_ENDPOINT_URL_S3.
 	PathStyle bool
 
-	// ConditionalDelete says that the service obeys If-Match when it deletes, as Amazon S3 has
-	// done since September 2025. Then Delete deletes the object. If the service ignores
-	// If-Match, or looks and deletes in two steps, a new record may be lost.
+	// ConditionalDelete makes Delete delete the object, with If-Match. Amazon S3 has obeyed this
+	// condition since September 2025. If the service ignores it, or compares and deletes in two
+	// steps, a new record may be lost.
 	ConditionalDelete bool
 }
 
@@ -149,21 +148,17 @@ type Store struct {
 
 var _ driver.Windower = (*Store)(nil)
 
-// New returns the store in a bucket. New makes no requests: Acquire is the first to fail if the
-// service cannot be reached, or refuses the client. If the bucket's name is empty, or if the
+// New returns a store in a bucket. It sends no request. If the bucket's name is empty, or if the
 // config has no region or no credentials, the error matches [driver.ErrInvalidOptions].
 //
-// The process needs the rights s3:GetObject and s3:PutObject on the prefix, and s3:ListBucket on
-// the bucket. With ConditionalDelete it also needs s3:DeleteObject.
+// The store does not retry requests, whatever the config says, because a retried Put would fail
+// although it was stored; package lease retries. If the HTTP client is the SDK's, the store uses
+// HTTP/1.1, so that a connection that hangs is closed with its request. After a request that timed
+// out, the client's idle connections are not used again.
 //
-// The store does not repeat requests, whatever the config says, because a Put that is repeated
-// would fail although it was stored: package lease asks again. If the HTTP client is the SDK's,
-// the store speaks HTTP/1.1, so that a connection that hangs is given up with its request.
-// After a request that timed out, none of its idle connections is used again.
-//
-// Errors name the object. An object that Put cannot have written is a [driver.ErrBadRecord]. If the
-// answer is 429, 500, or 502 and more, or one of S3's that ask for the same request again, the
-// error matches [driver.ErrAway].
+// The store's errors name the object. An error matches [driver.ErrBadRecord] if Put cannot have
+// written the object, and [driver.ErrAway] if the status is 429, 500, or 502 or more, or if S3 asks
+// to retry the request.
 func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -184,7 +179,7 @@ func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 	client := s3.NewFromConfig(cfg, func(c *s3.Options) {
 		c.UsePathStyle = o.PathStyle
 		c.Retryer = aws.NopRetryer{}
-		// Other services do not know the new checksums.
+		// Other services do not support the new checksums.
 		c.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		sdks, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
@@ -199,21 +194,21 @@ func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 			t.Protocols = new(http.Protocols)
 			t.Protocols.SetHTTP1(true)
 		})
-		// Without this, its idle connections could not be closed.
+		// The SDK's client has no way to close idle connections.
 		c.HTTPClient = idle.Renewing(func() idle.Client { return sdks.Freeze() })
 	})
 	return &Store{client: client, bucket: bucket, prefix: strings.TrimSuffix(o.Prefix, "/") + "/",
 		conditionalDelete: o.ConditionalDelete}, nil
 }
 
-// DefaultWindow returns the constant of that name.
+// DefaultWindow returns [DefaultWindow].
 func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
-// nonceLen is the length of the random text with which an object begins. An object that has
-// nothing else counts as no entry.
+// nonceLen is the length of the random text at the beginning of an object. An object without
+// anything else counts as no entry.
 const nonceLen = randtext.Len
 
-// Get returns the entry of key.
+// Get implements [driver.Store].
 func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	e, _, err := s.get(ctx, key)
 	return e, err
@@ -250,11 +245,10 @@ func (s *Store) get(ctx context.Context, key string) (e driver.Entry, deleted st
 	return driver.Entry{Key: key, Version: etag, Value: []byte(value)}, "", nil
 }
 
-// atOnce is how many objects List reads at a time.
-const atOnce = 32
+// concurrency is the number of objects that List reads concurrently.
+const concurrency = 32
 
-// List returns the entries whose keys begin with prefix. A service lists keys only, so List
-// reads each object.
+// List implements [driver.Store]. Services list only keys, so List reads each object.
 func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -268,7 +262,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error)
 		}
 		for _, o := range page.Contents {
 			key := strings.TrimPrefix(aws.ToString(o.Key), s.prefix)
-			// Versitygw lists names that begin with a dot for a moment. They are no keys.
+			// Versitygw lists temporary names that begin with a dot.
 			if aws.ToInt64(o.Size) != nonceLen && !strings.Contains("/"+key, "/.") {
 				keys = append(keys, key)
 			}
@@ -276,7 +270,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error)
 	}
 	var readers sync.WaitGroup
 	var next atomic.Int64
-	entries, errs := make([]driver.Entry, len(keys)), make([]error, min(len(keys), atOnce))
+	entries, errs := make([]driver.Entry, len(keys)), make([]error, min(len(keys), concurrency))
 	for r := range errs {
 		readers.Add(1)
 		go func() {
@@ -292,14 +286,14 @@ func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error)
 	readers.Wait()
 	all := entries[:0]
 	for _, e := range entries {
-		if e.Version != "" { // it may have been deleted meanwhile
+		if e.Version != "" { // unless the entry was deleted after the list
 			all = append(all, e)
 		}
 	}
 	return all, errors.Join(errs...)
 }
 
-// Put stores value if the entry's version is still old.
+// Put implements [driver.Store].
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	e := driver.Entry{Key: key, Value: value}
 	body := randtext.New() + " " + string(value)
@@ -308,8 +302,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 		is, deleted, readErr := s.get(ctx, key)
 		switch {
 		case readErr != nil && is.Version == "":
-			// If there is a version, it is a conflict with an entry that cannot be read.
-			err = readErr
+			err = readErr // with a version, the entry exists but cannot be read: a conflict
 		case deleted != "":
 			e.Version, err = s.put(ctx, key, deleted, body)
 		}
@@ -341,11 +334,11 @@ func (s *Store) put(ctx context.Context, key, old, body string) (etag string, er
 	if obeys.Load() {
 		return etag, nil
 	}
-	// The same request must now be refused.
+	// The service must refuse the same request now.
 	in.Body = strings.NewReader(body)
 	if _, err = s.client.PutObject(ctx, in); err == nil {
-		return "", fmt.Errorf("s3lease: %s: %w: the service ignores If-Match or If-None-Match when it puts an object, "+
-			"so it cannot keep worker IDs", s.place(key), errors.ErrUnsupported)
+		return "", fmt.Errorf("s3lease: %s: %w: the service ignores If-Match or If-None-Match in PutObject, "+
+			"so it cannot be used for leases", s.place(key), errors.ErrUnsupported)
 	}
 	if isRefusal(err) {
 		obeys.Store(true)
@@ -353,7 +346,7 @@ func (s *Store) put(ctx context.Context, key, old, body string) (etag string, er
 	return etag, nil
 }
 
-// Delete removes the entry if its version still is old.
+// Delete implements [driver.Store].
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	switch {
 	case old == "":
@@ -369,7 +362,7 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	return s.explain(key, err)
 }
 
-// code returns the service's code for an error.
+// code returns the service's error code.
 func code(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -378,15 +371,16 @@ func code(err error) string {
 	return ""
 }
 
-// isRefusal reports whether the service refused a request because its condition is not met. If the
-// object that If-Match names is not there, services answer 404.
+// isRefusal reports whether the request's condition is not met. If there is no object to compare
+// If-Match with, services answer 404.
 func isRefusal(err error) bool {
 	return code(err) == "PreconditionFailed" || code(err) == "NoSuchKey"
 }
 
 func (s *Store) place(key string) string { return "s3://" + s.bucket + "/" + s.prefix + key }
 
-// explain adds to an error which object it is about and, if the error is a usual one, what to do.
+// explain adds the object and, for common errors, advice to an error, and makes it match an error
+// of package driver.
 func (s *Store) explain(key string, err error) error {
 	if err == nil {
 		return nil
@@ -405,7 +399,7 @@ func (s *Store) explain(key string, err error) error {
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch":
 		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	case "ConditionalRequestConflict", "OperationAborted", "RequestTimeout":
-		// Another request for the object is under way, or this request came too slowly (400).
+		// Another request for the object is in progress, or this one arrived too slowly (400).
 		// Nothing was stored.
 		err = fmt.Errorf("%w: %w", driver.ErrAway, err)
 	default:

@@ -25,9 +25,9 @@ const (
 	SQLite                        // 3.24 or later; for Nodes 3.35
 )
 
-// micros returns SQL that reads the clock: in UTC, in microseconds. PostgreSQL's now()
-// would return the beginning of the transaction. MySQL's SYSDATE would use the session's
-// time zone, and is unsafe for statement-based replication.
+// micros returns SQL for the time of the server's clock, in microseconds since 1970. PostgreSQL's
+// now() would return the start of the transaction. MySQL's SYSDATE would use the session's time
+// zone, and is unsafe for statement-based replication.
 func (d Dialect) micros() string {
 	switch d {
 	case PostgreSQL:
@@ -35,24 +35,25 @@ func (d Dialect) micros() string {
 	case MySQL:
 		return `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 	}
-	return `CAST(strftime('%s', 'now') AS INTEGER) * 1000000` // seconds, to tell the dialect only
+	return `CAST(strftime('%s', 'now') AS INTEGER) * 1000000` // in whole seconds, enough to detect SQLite
 }
 
-// statements are the SQL of a Store. {now} stands for the time.
+// statements holds the SQL of a Store. {now} stands for the time.
 type statements struct {
 	get      string // 1 name
-	list     string // 1 first name, 2 name behind the last one
+	list     string // 1 first name, 2 a name after the last one
 	insert   string // 1 name, 2 version, 3 value
-	update   string // 1 name, 2 version, 3 value, 4 the version before
+	update   string // 1 name, 2 new version, 3 value, 4 old version
 	remove   string // 1 name, 2 version
-	settings string // one text: the settings that may lose what was committed
+	settings string // selects one text, the settings with which commits may be lost
 }
 
-// alone is true if a statement commits by itself. It is false on MySQL, which cannot tell.
+// alone is an SQL condition that is true if the statement commits by itself. On MySQL, unlike
+// MariaDB, a statement cannot know, and the condition is false.
 const alone = `(0 /*M! OR @@autocommit = 1 AND @@in_transaction = 0 */)`
 
-// statements returns the SQL of a table. An insert changes nothing if the row exists, but
-// needs the right to UPDATE: no process takes a worker ID that it may not renew.
+// statements returns the SQL of a table. An insert changes nothing if the row exists, but needs the
+// right to UPDATE, so that no process acquires a worker ID that it may not renew.
 func (t table) statements() statements {
 	st := statements{
 		get:    `SELECT name, version, value, stored FROM {t} WHERE name = $1`,
@@ -73,9 +74,8 @@ func (t table) statements() statements {
 			(SELECT 'UNLOGGED' FROM pg_class WHERE oid = '{t}'::regclass AND relpersistence <> 'p'))`
 		dialect = []string{"{now}", t.dialect.micros()}
 	case MySQL:
-		// The texts are formats for the parameters, because the drivers of MySQL prepare a
-		// statement that has parameters, which is one more round trip.
-		// LIMIT takes the place of sql_select_limit, which would cut the answer.
+		// The texts are formats for the parameters, because MySQL's drivers prepare statements
+		// that have parameters, which is one more round trip. LIMIT overrides sql_select_limit.
 		const end = ` UNION ALL SELECT '', '', '', 0 FROM DUAL WHERE {alone} LIMIT 18446744073709551615`
 		st.get += end
 		st.list += end
@@ -120,8 +120,8 @@ func (d Dialect) columns() string {
 	return `(name TEXT PRIMARY KEY, version TEXT NOT NULL, value BLOB NOT NULL, stored INTEGER NOT NULL)`
 }
 
-// Schema returns the SQL that creates a Store's table, for example for a migration. An empty
-// table stands for the default of Options.Table. Errors are New's.
+// Schema returns the SQL that creates a Store's table, for example for a migration. An empty name
+// means the default of Options.Table. Schema returns the errors of New.
 func (d Dialect) Schema(table string) (string, error) {
 	t, err := newTable(new(sql.DB), d, &Options{Table: table}, defaultTable)
 	if err != nil {
@@ -135,7 +135,7 @@ type table struct {
 	db           *sql.DB
 	dialect      Dialect
 	name, quoted string
-	shared       *atomic.Bool // SQLite: all connections have been seen to use one database
+	shared       *atomic.Bool // SQLite: the pool's connections are known to share one database
 }
 
 // PostgreSQL allows names of 63 characters.
@@ -167,8 +167,8 @@ func (t *table) definition(columns string) string {
 	return `CREATE TABLE IF NOT EXISTS ` + t.quoted + ` ` + columns
 }
 
-// create creates the table if it does not exist. It also succeeds if the columns can be read
-// although the table cannot be created: the user has no right to, or another process does so.
+// create creates the table if it does not exist. It also succeeds if the table cannot be created,
+// for lack of rights or because another process is creating it, but its columns can be read.
 func (t *table) create(ctx context.Context, definition, columns string) error {
 	return t.retry(ctx, func() error {
 		_, err := t.db.ExecContext(ctx, t.definition(definition))
@@ -188,14 +188,13 @@ func (t *table) create(ctx context.Context, definition, columns string) error {
 	})
 }
 
-// retryEvery is the average wait before a statement is repeated because other statements
-// were in its way.
+// retryEvery is the average pause before a retry.
 const retryEvery = 2 * time.Millisecond
 
-// retry calls f until no other statements are in its way, or until ctx is done.
+// retry calls f, and retries while other statements prevent the change, until ctx ends.
 func (t *table) retry(ctx context.Context, f func() error) error {
 	for {
-		err := t.isShared(ctx)
+		err := t.checkShared(ctx)
 		if err == nil {
 			err = f()
 		}
@@ -210,10 +209,10 @@ func (t *table) retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// isShared returns an error if each connection of the pool has a database of its own: one in
-// memory, or a temporary file of SQLite. Then each would give out the same worker IDs. A pool of
-// one connection is fine.
-func (t *table) isShared(ctx context.Context) error {
+// checkShared returns an error if each connection of the pool has its own SQLite database, in
+// memory or in a temporary file. Then each would assign the same worker IDs. A pool of one
+// connection passes.
+func (t *table) checkShared(ctx context.Context) error {
 	if t.dialect != SQLite || t.shared.Load() || t.db.Stats().MaxOpenConnections == 1 {
 		return nil
 	}
@@ -243,8 +242,8 @@ func (t *table) isShared(ctx context.Context) error {
 	return nil
 }
 
-// sees returns an error if another connection of the pool does not see a number of the database
-// that one sets for a moment.
+// sees returns an error if another connection of the pool does not see the change of a number in
+// the database that one makes for a moment.
 func sees(ctx context.Context, db *sql.DB, one *sql.Conn, number string) error {
 	other, err := db.Conn(ctx)
 	if err != nil {
@@ -259,27 +258,26 @@ func sees(ctx context.Context, db *sql.DB, one *sql.Conn, number string) error {
 		_, err := one.ExecContext(ctx, fmt.Sprintf(`PRAGMA %s = %d`, number, n))
 		return err
 	}
-	mark := 1 + rand.Int32N(math.MaxInt32)
-	if err := set(mark); err != nil {
+	random := 1 + rand.Int32N(math.MaxInt32)
+	if err := set(random); err != nil {
 		return err
 	}
 	err = errors.Join(other.QueryRowContext(ctx, `PRAGMA `+number).Scan(&seen), set(was))
-	if err == nil && seen != mark {
+	if err == nil && seen != random {
 		err = fmt.Errorf("%w: the database is private to each connection of the pool, since it is in memory or temporary: "+
 			"use a file or, in a test, one connection (SetMaxOpenConns(1))", driver.ErrInvalidOptions)
 	}
 	return err
 }
 
-// ErrNoTable is returned by [Nodes.Assign] if the table does not exist. [Nodes.Create]
-// creates it.
+// ErrNoTable is returned by [Nodes.Assign] if the table does not exist. [Nodes.Create] creates it.
 var ErrNoTable = errors.New("sqllease: no such table")
 
-// wrap adds to err where it comes from, and makes it match the error that it means.
+// wrap adds the table's name to err, and makes it match an error of package driver or the context.
 func (t *table) wrap(ctx context.Context, err error) error {
 	pool := t.db.Stats()
 	if err != nil && ctx.Err() != nil && t.dialect != SQLite {
-		go dropSilent(t.db)
+		go dropDead(t.db)
 	}
 	switch {
 	case err == nil:
@@ -294,17 +292,17 @@ func (t *table) wrap(ctx context.Context, err error) error {
 		err = fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	case ctx.Err() == nil:
 	case pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections:
-		err = fmt.Errorf("%w: %w", fmt.Errorf("it waited for a connection, since all %d of the pool are in use; give the store a pool of its own",
+		err = fmt.Errorf("%w: %w", fmt.Errorf("all %d connections of the pool are in use; give the store a pool of its own",
 			pool.MaxOpenConnections), err)
 		fallthrough
-	case !errors.Is(err, ctx.Err()): // drivers have their own words for it
+	case !errors.Is(err, ctx.Err()): // drivers may return an error of their own
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	return fmt.Errorf("sqllease: table %s: %w", t.name, oneLine{err})
 }
 
-// oneLine is an error whose text has no newlines. The text of github.com/jackc/pgx has one for each
-// address.
+// oneLine is an error with a text without newlines. In the text of github.com/jackc/pgx there is
+// one for each address.
 type oneLine struct{ error }
 
 var newlines = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
@@ -313,41 +311,39 @@ func (e oneLine) Error() string { return newlines.Replace(e.error.Error()) }
 
 func (e oneLine) Unwrap() error { return e.error }
 
-// No driver is imported here, so errors are recognized by a method that PostgreSQL's
-// drivers share, or by their text: by the number at the beginning, which
-// github.com/go-sql-driver/mysql writes, or by SQLite's words.
+// This package imports no driver. It recognizes errors by SQLState, a method of PostgreSQL's
+// drivers, by the number at the beginning of github.com/go-sql-driver/mysql's texts, and by
+// SQLite's texts.
 
-// isNoTable reports whether err says that the table, or its schema, does not exist.
+// isNoTable reports whether the table, or its schema, does not exist.
 func isNoTable(err error) bool {
 	return hasState(err, "42P01", "3F000") || hasNumber(err, 1146) || strings.Contains(err.Error(), "no such table")
 }
 
-// isDenied reports whether err says that the user lacks a right.
+// isDenied reports whether the user lacks a right.
 func isDenied(err error) bool {
 	return hasState(err, "42501") || hasNumber(err, 1142)
 }
 
-// isAway reports whether err says that the server stops, starts, has no connection left, or
-// takes no writes because another server has become the primary; or that the connection to
-// MySQL broke.
+// isAway reports whether the server is stopping or starting, has no connection left, or refuses
+// writes because another server has become the primary, or whether the connection to MySQL broke.
 func isAway(err error) bool {
 	return strings.Contains(err.Error(), "invalid connection") ||
 		hasState(err, "57P01", "57P02", "57P03", "53300", "25006") || hasNumber(err, 1040, 1053, 1290)
 }
 
-// isNoDatabase reports whether err says that the database does not exist.
+// isNoDatabase reports whether the database does not exist.
 func isNoDatabase(err error) bool { return hasState(err, "3D000") || hasNumber(err, 1049) }
 
-// isRefusal reports whether err says that the password is wrong, that the user lacks a right, or
-// that this host may not connect.
+// isRefusal reports whether the password is wrong, the user lacks a right, or this host may not
+// connect.
 func isRefusal(err error) bool {
 	return hasState(err, "28000", "28P01", "42501") || hasNumber(err, 1044, 1045, 1130, 1142, 1143, 1227, 1698)
 }
 
-// isBusy reports whether err says that nothing was changed because other statements were in
-// the way: a deadlock, a serialization failure, a lock that was not granted, a row that has
-// changed since the transaction began (MariaDB's innodb_snapshot_isolation), a connection
-// that was gone before.
+// isBusy reports whether a retry may succeed because nothing was changed: after a deadlock, a
+// serialization failure, a lock timeout, a change of the row since the transaction began (MariaDB's
+// innodb_snapshot_isolation), or on a connection that was already broken.
 func isBusy(err error) bool {
 	return errors.Is(err, sqldriver.ErrBadConn) || hasState(err, "40001", "40P01", "55P03") || hasNumber(err, 1020, 1205, 1213) ||
 		strings.Contains(err.Error(), "database is locked") || strings.Contains(err.Error(), "table is locked")

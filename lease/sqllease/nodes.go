@@ -10,8 +10,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Nodes gives out worker IDs as Baidu's uid-generator does: each start of a process inserts
-// a row. The database numbers the rows, and a row's number is the worker ID, used once.
+// Nodes assigns worker IDs as Baidu's uid-generator does: each start of a process inserts a row,
+// and the number that the database gives the row is the worker ID, which is used once.
 //
 //	nodes, err := sqllease.NewNodes(db, sqllease.MySQL, nil)
 //	...
@@ -20,27 +20,24 @@ import (
 //	...
 //	gen, err := snowflake.New(worker, &snowflake.Options{Layout: layout})
 //
-// There is no lease and nothing to renew. A process that was paused still has its worker ID
-// to itself, and a process that starts again gets another one. The database is needed only
-// at the start.
+// There is no lease to renew. A process that was paused keeps its worker ID, and a process that
+// restarts gets another one. The database is needed only at the start.
 //
-// The price is that every start uses up a worker ID, even in a crash loop. Numbers begin at
-// 1 (worker ID 0 is never given out), so 10 bits last for 1,023 starts in all. Choose a
-// layout with many worker bits; 22 last for 4,194,303 starts.
+// Every start uses up a worker ID, even in a crash loop. Numbers begin at 1, so 10 bits last for
+// 1,023 starts in all. Choose a layout with many worker bits; 22 last for 4,194,303 starts.
 //
-// HAZARD: if a number comes twice, IDs may repeat. This happens if the table is truncated
-// or dropped, or its count is set back; if the database is restored from a backup, or fails
-// over to a replica that lacked the last rows. It may also happen after rows were deleted:
-// with MySQL 5.7 or older and MariaDB before 10.2.4, whose InnoDB forgets the count when it
-// restarts and continues from the largest number left, and with a SQLite table that Create
-// has not made and that lacks AUTOINCREMENT. Keep the rows; after such a loss set the count
-// above all numbers that were given out. Commits that are not durable (see Hazards in the
-// package's documentation) lose numbers too.
+// HAZARD: if a number repeats, IDs may repeat. Numbers repeat if the table is truncated or dropped,
+// if its counter is set back, if the database is restored from a backup, and if it fails over to a
+// replica without the last rows. They may also repeat after rows were deleted: on MySQL 5.7 or
+// older and MariaDB before 10.2.4, whose InnoDB loses the counter in a restart and continues from
+// the largest number left, and in a SQLite table without AUTOINCREMENT, which Create does not make.
+// Keep the rows; after such a loss set the counter above all assigned numbers. Numbers are also
+// lost with commits that are not durable (see Hazards in the package's documentation).
 type Nodes struct{ table }
 
-// Node describes a process, for people. The database does not use it.
+// Node describes a process. The description is for people; Nodes does not use it.
 type Node struct {
-	Host string // at most 64 characters in Baidu's own table, 255 in a table made by Create
+	Host string // at most 64 characters in Baidu's own table, 255 in a table that Create made
 	Port string // a port, a container's ID, or another text that is unique on the host
 	Type NodeType
 
@@ -48,7 +45,7 @@ type Node struct {
 	LaunchDate time.Time
 }
 
-// NodeType says what a process runs on, in Baidu's numbers.
+// NodeType is the kind of a process's host. The values are Baidu's.
 type NodeType int
 
 const (
@@ -56,11 +53,11 @@ const (
 	Actual    NodeType = 2 // a machine, physical or virtual
 )
 
-// NewNodes returns the nodes of a table of db. It does not talk to the database. Errors are
-// as for New.
+// NewNodes returns the nodes of a table of db. It does not connect to the database. It returns the
+// errors of New.
 //
-// The user of db needs the right to INSERT (PostgreSQL: also to SELECT ID). Create also
-// needs the right to SELECT and, if the table does not exist yet, to create a table.
+// The user of db needs the right to INSERT and, on PostgreSQL, to SELECT the ID. Create also needs
+// the right to SELECT and, if the table does not exist, to create a table.
 func NewNodes(db *sql.DB, dialect Dialect, opts *Options) (*Nodes, error) {
 	t, err := newTable(db, dialect, opts, "WORKER_NODE")
 	if err != nil {
@@ -71,9 +68,8 @@ func NewNodes(db *sql.DB, dialect Dialect, opts *Options) (*Nodes, error) {
 
 const nodeColumns = `HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED`
 
-// Create creates the table if it does not exist, with the columns of Baidu's table. A table
-// that was made for uid-generator works as it is. Any number of processes may call Create
-// at once.
+// Create creates the table, with the columns of Baidu's table, if it does not exist. A table of
+// uid-generator needs no change. Processes may call Create concurrently.
 func (n *Nodes) Create(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -90,13 +86,13 @@ func (n *Nodes) Create(ctx context.Context) error {
 		CREATED TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)`+kind, `ID, `+nodeColumns)
 }
 
-// Assign returns a worker ID for a generator of layout. This worker ID was never returned
-// before, and never will be again. A zero layout is snowflake.DefaultLayout().
+// Assign returns a worker ID that no other call has returned or will return, for a generator of
+// layout. A zero layout means snowflake.DefaultLayout().
 //
 // If the number does not fit the layout's worker bits, the error matches
-// [snowflake.ErrWorkerRange] and has both; all later numbers are too large as well. Other
-// errors match [snowflake.ErrInvalidLayout], [ErrNoTable] or the context's error, or are
-// the driver's. After any error, a number may have been used up.
+// [snowflake.ErrWorkerRange]; all later numbers are too large as well. Other errors match
+// [snowflake.ErrInvalidLayout], [ErrNoTable] or the context's error, or are the driver's. After any
+// error, a number may have been used up.
 func (n *Nodes) Assign(ctx context.Context, node Node, layout snowflake.Layout) (worker int, err error) {
 	if layout == (snowflake.Layout{}) {
 		layout = snowflake.DefaultLayout()
@@ -122,8 +118,8 @@ func (n *Nodes) Assign(ctx context.Context, node Node, layout snowflake.Layout) 
 	return int(id), nil
 }
 
-// insert returns the number of a committed row. It uses a transaction because MySQL may
-// have autocommit off.
+// insert returns the number of a new, committed row. It uses a transaction in case autocommit is
+// off on MySQL.
 func (n *Nodes) insert(ctx context.Context, node Node) (id int64, err error) {
 	if node.LaunchDate.IsZero() {
 		node.LaunchDate = time.Now()
@@ -144,7 +140,7 @@ func (n *Nodes) insert(ctx context.Context, node Node) (id int64, err error) {
 		if res, err = tx.ExecContext(ctx, query+`?, ?, ?, ?`+now, args...); err == nil {
 			id, err = res.LastInsertId()
 		}
-	default: // otherwise the last ID would be the row's, whatever its column has
+	default: // without RETURNING the last ID would be the rowid, even if the column ID is another one
 		err = tx.QueryRowContext(ctx, query+`?, ?, ?, ?`+now+` RETURNING ID`, args...).Scan(&id)
 	}
 	if err == nil && id <= 0 {

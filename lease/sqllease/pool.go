@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// silence is how long an idle connection may take to answer a ping after another connection has not
-// answered in time.
-const silence = time.Second
+// pingTimeout is the time in which an idle connection must answer a ping.
+const pingTimeout = time.Second
 
-// dropping has the pools whose idle connections are being pinged.
-var dropping sync.Map
+// pinging is the set of pools whose idle connections are being pinged.
+var pinging sync.Map
 
-// dropSilent closes the idle connections of a pool that do not answer. If the network has lost
-// them, each would make one later statement time out. database/sql does not ping idle connections,
-// and new connections may work.
-func dropSilent(db *sql.DB) {
-	if _, busy := dropping.LoadOrStore(db, true); busy {
+// dropDead closes the idle connections of a pool that do not answer, after a statement has timed
+// out. If the network has lost them, each would make a later statement time out. database/sql does
+// not ping idle connections, and new connections may work.
+func dropDead(db *sql.DB) {
+	if _, busy := pinging.LoadOrStore(db, true); busy {
 		return
 	}
-	defer dropping.Delete(db)
-	ctx, cancel := context.WithTimeout(context.Background(), silence)
+	defer pinging.Delete(db)
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
-	// If no connection is idle, it makes one, for which a short window may leave too little time.
+	// If no connection is idle, connect now: a short window may leave a statement too little time.
 	conns := make([]*sql.Conn, max(1, db.Stats().Idle))
 	var pinged sync.WaitGroup
 	for i := range conns {
@@ -42,7 +41,7 @@ func dropSilent(db *sql.DB) {
 		}()
 	}
 	pinged.Wait()
-	for _, c := range conns { // not before, so that each is another connection
+	for _, c := range conns { // only now, so that each is a different connection
 		if c != nil {
 			_ = c.Close()
 		}

@@ -14,13 +14,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// Store is a [driver.Store] in a table of a database. It may be used by any number of
-// goroutines and leases.
+// Store is a [driver.Store] in a table of a database. It may be used by any number of goroutines
+// and leases.
 type Store struct {
 	table
-	sql  statements
-	own  bool        // the store has opened db
-	slow atomic.Bool // MySQL: statements need transactions
+	sql     statements
+	ownsDB  bool        // Close closes db
+	needsTx atomic.Bool // MySQL: statements need transactions
 }
 
 var (
@@ -28,11 +28,10 @@ var (
 	_ driver.Windower = (*Store)(nil)
 )
 
-// New returns a store in a table of db. It does not talk to the database. The first Put
-// creates the table if it does not exist. The caller closes db, after the last lease was
-// released.
+// New returns a store in a table of db. It does not connect to the database. The first Put creates
+// the table if it does not exist. The caller must close db, after the last lease was released.
 //
-// If db is nil, the dialect unknown or the table's name not allowed, the error matches
+// If db is nil, or the dialect or the table's name is invalid, the error matches
 // [driver.ErrInvalidOptions].
 func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	t, err := newTable(db, dialect, opts, defaultTable)
@@ -42,9 +41,9 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	return &Store{table: t, sql: t.statements()}, nil
 }
 
-// Open returns a store with two connections of its own, so that the application's queries
-// never keep a renewal waiting. It opens them as [sql.Open] does, with a driver that the
-// caller imports. [Store.Close] closes them. Errors are New's and sql.Open's.
+// Open returns a store with two connections of its own, so that renewals do not wait for the
+// application's queries. Like [sql.Open], it needs a driver that the caller imports. [Store.Close]
+// closes the connections. Open returns the errors of New and sql.Open.
 func Open(driver, dataSource string, dialect Dialect, opts *Options) (*Store, error) {
 	db, err := sql.Open(driver, dataSource)
 	if err != nil {
@@ -55,14 +54,14 @@ func Open(driver, dataSource string, dialect Dialect, opts *Options) (*Store, er
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s.own = true
+	s.ownsDB = true
 	return s, nil
 }
 
-// Close closes the connections that [Open] has opened. It does nothing if the store is from
-// New. Call it after the last lease was released.
+// Close closes the connections of a store that [Open] returned. For a store of New it does nothing.
+// Call it after the last lease was released.
 func (s *Store) Close() error {
-	if !s.own {
+	if !s.ownsDB {
 		return nil
 	}
 	return s.db.Close()
@@ -74,7 +73,7 @@ const DefaultWindow = 30 * time.Second
 // DefaultWindow returns [DefaultWindow].
 func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
-// Now returns the time of the server's clock. SQLite has no server, so the error is
+// Now returns the time of the server's clock. On SQLite, which has no server, the error is
 // [errors.ErrUnsupported].
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
@@ -100,17 +99,17 @@ func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	return entries[0], err
 }
 
-// unreadable is the version of a row whose version somebody has made empty.
+// unreadable is the version of an entry whose row has an empty version.
 const unreadable = "unreadable"
 
 // List implements [driver.Store].
 func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error) {
-	return s.read(ctx, s.sql.list, prefix, prefix+"~") // all characters of keys are before '~'
+	return s.read(ctx, s.sql.list, prefix, prefix+"~") // all characters of keys sort before '~'
 }
 
-// read returns the entries that a query finds.
+// read returns the entries that a query selects.
 func (s *Store) read(ctx context.Context, query string, args ...any) (entries []driver.Entry, err error) {
-	sure := false
+	sure := false // MySQL: the query was executed, and its last row has arrived
 	err = s.run(ctx, query, args, func(q querier, query string, args []any) (bool, error) {
 		entries, sure = nil, s.dialect != MySQL
 		rows, err := q.QueryContext(ctx, query, args...)
@@ -137,7 +136,7 @@ func (s *Store) read(ctx context.Context, query string, args ...any) (entries []
 	})
 	switch {
 	case errors.Is(err, ErrNoTable):
-		return nil, nil // where there is no table, there are no entries
+		return nil, nil
 	case err != nil:
 		return nil, err
 	case !sure:
@@ -146,8 +145,8 @@ func (s *Store) read(ctx context.Context, query string, args ...any) (entries []
 	return entries, nil
 }
 
-// errCut is returned if an answer lacks its last row, so that other rows may be missing as well.
-var errCut = errors.New("the answer was cut: something between the store and the table limits how many rows are returned")
+// errCut is returned if the result lacks its last row, so that other rows may be missing, too.
+var errCut = errors.New("the result was cut: something between the store and the table limits the number of rows")
 
 // Put implements [driver.Store]. If there is no table, it creates one.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
@@ -184,7 +183,7 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	return s.conflict(key, err)
 }
 
-// stored returns the version that the row of an entry has.
+// stored returns the version in the row of an entry.
 func stored(version string) string {
 	if version == unreadable {
 		return ""
@@ -192,15 +191,15 @@ func stored(version string) string {
 	return version
 }
 
-// write changes a row, and returns the time that it stored, in microseconds. If there is no row to
-// change, the error is driver.ErrConflict.
+// write changes a row, and returns its new time in microseconds. If there is no row to change, the
+// error is driver.ErrConflict.
 func (s *Store) write(ctx context.Context, query string, args ...any) (micros int64, err error) {
 	changed := false
 	err = s.run(ctx, query, args, func(q querier, query string, args []any) (bool, error) {
 		var err error
 		if s.dialect == PostgreSQL {
-			// PostgreSQL sends the row before it commits, but Scan reads on to the end, and
-			// fails if the commit fails.
+			// PostgreSQL sends the row before it commits, but Scan reads to the end of the result,
+			// and fails if the commit fails.
 			err = q.QueryRowContext(ctx, query, args...).Scan(&micros)
 			if changed = err == nil; errors.Is(err, sql.ErrNoRows) {
 				err = nil
@@ -216,8 +215,8 @@ func (s *Store) write(ctx context.Context, query string, args ...any) (micros in
 		}
 		n, err := res.RowsAffected()
 		if changed = n > 0; s.dialect == MySQL && !strings.HasPrefix(query, "DELETE") {
-			// The time comes back as the last inserted ID, which is 0 if nothing was changed.
-			// The number of rows does not help, because some clients count what was found.
+			// The time is returned as the last inserted ID, which is 0 if no row was changed. The
+			// number of affected rows is no use, because some clients count the rows found.
 			micros, err = res.LastInsertId()
 			changed = micros != 0
 		}
@@ -229,7 +228,7 @@ func (s *Store) write(ctx context.Context, query string, args ...any) (micros in
 	return micros, err
 }
 
-// conflict returns the error of a write. If there is no table, there is no entry to change.
+// conflict returns the error of a write. A missing table is a conflict: it has no entry to change.
 func (s *Store) conflict(key string, err error) error {
 	if errors.Is(err, ErrNoTable) || errors.Is(err, driver.ErrConflict) {
 		return fmt.Errorf("sqllease: table %s: %w: %s", s.name, driver.ErrConflict, key)
@@ -244,13 +243,12 @@ type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// run calls f until no other statements are in its way.
+// run calls f, and retries while other statements prevent the change.
 //
-// A connection to MySQL may have autocommit off, or be in a transaction already, because
-// somebody began it or because of completion_type=CHAIN. Then a statement alone is not
-// committed, and reads what is old. So f gets a statement that does nothing on such a
-// connection, if it is MariaDB's, which can tell. If f is not sure that it did something, it
-// is called again in a transaction.
+// A connection to MySQL may have autocommit off, or be in a transaction, which a user of the pool
+// or completion_type=CHAIN began. Then a single statement is not committed, and reads old rows. So
+// f first gets a statement that has no effect on such a connection; on MySQL, unlike MariaDB, it
+// has no effect at all. If f is not sure of an effect, it is called again in a transaction.
 func (s *Store) run(
 	ctx context.Context, query string, args []any, f func(q querier, query string, args []any) (sure bool, err error),
 ) error {
@@ -268,7 +266,7 @@ func (s *Store) run(
 			return err
 		}
 		defer conn.Close()
-		if !s.slow.Load() {
+		if !s.needsTx.Load() {
 			if sure, err := f(conn, strings.ReplaceAll(query, "{alone}", alone), nil); err != nil || sure {
 				return err
 			}
@@ -283,14 +281,14 @@ func (s *Store) run(
 			return err
 		}
 		if sure {
-			s.slow.Store(true)
+			s.needsTx.Store(true)
 		}
 		return tx.Commit()
 	})
 }
 
-// Settings returns the database's settings with which a crash may lose what was committed, such as
-// "fsync = off". If there is no table yet, the error matches [ErrNoTable].
+// Settings returns the database's settings with which a crash may lose commits, such as "fsync =
+// off". If there is no table yet, the error matches [ErrNoTable].
 func (s *Store) Settings(ctx context.Context) ([]string, error) {
 	var settings string
 	err := s.retry(ctx, func() error { return s.db.QueryRowContext(ctx, s.sql.settings).Scan(&settings) })

@@ -18,28 +18,27 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// Connect connects to the servers as [zk.Connect] does, but names are looked up each time (see
-// [Dial]), and nothing is logged: package zk would write to standard error, although its errors
-// also reach the caller. If a name cannot be looked up, the stores' calls return the error, as they
-// do if a server is down. The caller closes the connection, after the leases are released. session
-// is the session timeout, such as 4 s: with package zk alone, a process takes almost seven times as
-// long to give up a server that hangs.
+// Connect is like [zk.Connect], but resolves names at each connection (see [Dial]) and logs
+// nothing: package zk would write to standard error, although it returns the errors, too. If a
+// server is down, or its name cannot be resolved, the stores' calls return the error. session is
+// the session timeout, such as 4 s. The caller must close the connection, after the leases are
+// released.
 func Connect(servers []string, session time.Duration) (*zk.Conn, error) {
-	conn, _, err := zk.Connect(servers, session, zk.WithHostProvider(new(hosts)), zk.WithDialer(Dial), zk.WithLogger(silent{}))
+	conn, _, err := zk.Connect(servers, session, zk.WithHostProvider(new(hosts)), zk.WithDialer(Dial), zk.WithLogger(noLog{}))
 	return conn, err
 }
 
-type silent struct{}
+type noLog struct{}
 
-func (silent) Printf(string, ...any) {}
+func (noLog) Printf(string, ...any) {}
 
-// hosts returns the servers of a zk.Conn in turn, by their names. Package zk's own provider looks
-// the names up once (https://github.com/samuel/go-zookeeper/issues/44).
+// hosts is a zk.HostProvider that returns the servers' names in turn. Package zk's own provider
+// resolves them once (https://github.com/samuel/go-zookeeper/issues/44).
 type hosts struct {
 	servers []string
 
 	mu         sync.Mutex
-	curr, last int // the server that was returned last, and the one with which the round ends
+	curr, last int // the server returned last, and the last server of the round
 }
 
 func (h *hosts) Init(servers []string) error {
@@ -48,14 +47,14 @@ func (h *hosts) Init(servers []string) error {
 			return err
 		}
 	}
-	h.servers, h.curr, h.last = servers, -1, -1 // they are in random order
+	h.servers, h.curr, h.last = servers, -1, -1 // package zk has shuffled them
 	return nil
 }
 
 func (h *hosts) Len() int { return len(h.servers) }
 
-// Next returns a server, and whether each has been tried since the last session. If so, package zk
-// waits for a second.
+// Next returns the next server. retryStart reports whether all servers have been tried since the
+// last session; then package zk waits for a second.
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,22 +70,19 @@ func (h *hosts) Connected() {
 	h.last = h.curr
 }
 
-// failures has, for each address, why there was no session after the last attempt to connect, or
-// nil.
+// failures maps addresses to the error of the last attempt to get a session, if it failed.
 var failures sync.Map
 
-// Dial is for [zk.WithDialer], if [Connect] does not suffice. It looks the address's name up,
-// connects to one of the name's addresses, gives a server up that does not answer at all for twice
-// timeout, and remembers why it failed, for the errors of the stores. Package zk sets timeout to 1
-// s.
+// Dial is the argument of [zk.WithDialer] for programs that do not use [Connect]. It resolves the
+// address's name, connects to one of its addresses, gives up a server that sends nothing for twice
+// the timeout, and keeps the error for the stores' errors. Package zk sets timeout to 1 s. Without
+// Dial, package zk gives up a server that hangs after almost seven times the session timeout, and
+// only logs the reason.
 //
-// Without it, if a server hangs when package zk connects to it, package zk gives it up only after
-// almost seven times the session timeout, and writes only to its log why it has no connection.
-//
-// A client tells a server how much it has seen. A server that knows less ends the connection,
-// because another one may know more. After the servers have lost data, none knows more, and package
-// zk would try forever. So if connections of a session have ended in this way for longer than its
-// timeout, Dial asks for a new session.
+// A client sends a server the last transaction that it has seen. A server that has not seen it ends
+// the connection, because another one may have. If all servers have lost it, package zk would retry
+// forever. So if connections of a session have ended in this way for longer than its timeout, Dial
+// asks for a new session.
 func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -98,8 +94,8 @@ func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	return &handshake{Conn: c, address: address, due: time.Now().Add(2 * timeout)}, nil
 }
 
-// dialOne connects to one address of a name, chosen at random: the first might be of a server that
-// accepts connections and does not serve.
+// dialOne connects to an address of a name, chosen at random: the first server might accept
+// connections without serving them.
 func dialOne(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -112,18 +108,18 @@ func dialOne(ctx context.Context, network, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(all[rand.N(len(all))], port))
 }
 
-// A handshake is a connection that must receive something before it is due.
+// A handshake is a connection with a deadline for the first reply.
 type handshake struct {
 	net.Conn
 	address string
 	due     time.Time
-	asked   bool  // for a session
-	session int64 // the former one, or 0
-	heard   bool
+	asked   bool  // the request for a session was sent
+	session int64 // the previous one, or 0
+	replied bool
 }
 
 func (c *handshake) SetReadDeadline(t time.Time) error {
-	if !c.heard && t.After(c.due) {
+	if !c.replied && t.After(c.due) {
 		t = c.due
 	}
 	return c.Conn.SetReadDeadline(t)
@@ -132,9 +128,9 @@ func (c *handshake) SetReadDeadline(t time.Time) error {
 func (c *handshake) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	switch {
-	case c.heard:
+	case c.replied:
 	case n > 0:
-		c.heard = true
+		c.replied = true
 		failures.Delete(c.address)
 		unanswered.Delete(c.session)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
@@ -148,11 +144,11 @@ func (c *handshake) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// unanswered has, for each session, since when servers have ended its connections without an
-// answer.
+// unanswered maps sessions to the time since which servers have ended their connections without a
+// reply.
 var unanswered sync.Map
 
-// Write writes what package zk sends. The first is its request for a session.
+// Write writes package zk's requests. The first is the request for a session.
 func (c *handshake) Write(b []byte) (int, error) {
 	if !c.asked {
 		c.asked = true
@@ -161,11 +157,11 @@ func (c *handshake) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// ask returns the request for a session. If the old session is given up, it is for a new one.
+// ask returns the request for a session, and changes it if the previous session is given up.
 func (c *handshake) ask(request []byte) []byte {
-	// The request is its length, the version of the protocol, how much the client has seen, the
-	// timeout of the session in milliseconds, its ID, and the length of its password and the
-	// password.
+	// The request consists of its length, the protocol's version, the last transaction that the
+	// client has seen, the session's timeout in milliseconds and ID, and the length of its password
+	// and the password.
 	const zxid, timeout, id, password, end = 8, 16, 20, 32, 48
 	if len(request) != end || binary.BigEndian.Uint32(request) != end-4 {
 		return request
@@ -182,7 +178,7 @@ func (c *handshake) ask(request []byte) []byte {
 	return request
 }
 
-// awaitSession waits for a session. The request that needs it is about a znode.
+// awaitSession waits for a session. at is the znode for errors.
 func (s *Store) awaitSession(ctx context.Context, at string) error {
 	for s.conn.State() != zk.StateHasSession {
 		select {
@@ -194,9 +190,8 @@ func (s *Store) awaitSession(ctx context.Context, at string) error {
 	return s.explain(at, ctx.Err())
 }
 
-// call makes one request about a znode. It waits for a session, so that requests do not pile
-// up without one. If ctx is done it returns, and leaves the request to package zk, which
-// gives the request up with its connection.
+// call sends one request for a znode. It waits for a session, so that requests do not pile up
+// without one. If ctx ends, call returns, and package zk gives up the request with the connection.
 func call[T any](ctx context.Context, s *Store, at string, do func() (T, error)) (result T, err error) {
 	if err := s.awaitSession(ctx, at); err != nil {
 		return result, err
@@ -218,7 +213,7 @@ func call[T any](ctx context.Context, s *Store, at string, do func() (T, error))
 	}
 }
 
-// explain adds to an error where it comes from.
+// explain adds the znode to an error, and makes it match driver.ErrAway if there is no connection.
 func (s *Store) explain(at string, err error) error {
 	for _, passing := range []error{zk.ErrNoServer, zk.ErrConnectionClosed, zk.ErrSessionExpired, zk.ErrSessionMoved} {
 		if errors.Is(err, passing) {
@@ -231,7 +226,7 @@ func (s *Store) explain(at string, err error) error {
 	return err
 }
 
-// tooLate returns what a call is still waiting for when ctx is done.
+// tooLate returns the error of a call that ctx has ended, with the reason for its wait.
 func (s *Store) tooLate(ctx context.Context) error {
 	server := s.conn.Server()
 	if s.conn.State() == zk.StateHasSession {

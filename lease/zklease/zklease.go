@@ -1,4 +1,4 @@
-// Package zklease keeps the worker IDs of a fleet in ZooKeeper, for package lease.
+// Package zklease leases worker IDs from a ZooKeeper ensemble.
 //
 //	conn, err := zklease.Connect(servers, 4*time.Second)
 //	...
@@ -14,52 +14,52 @@
 //
 // # The tree
 //
-// The path of an entry is its key, under the root. All znodes are persistent. With the default root
-// and the key "a/7":
+// The path of an entry is the root and the entry's key. All znodes are persistent. With the default
+// root and the key "a/7":
 //
 //	/snowflake/a/7        a nonce, which is a random text, a space, and the entry's value: JSON
-//	/snowflake/a/7/NONCE  empty; it is there as long as the entry has this nonce
-//	/snowflake/_clock     empty; it is written to ask for the time
+//	/snowflake/a/7/NONCE  empty; exists while the entry has this nonce
+//	/snowflake/_clock     empty; written to read the time
 //
 // Each change has a new nonce. The version of an entry is its nonce and the data version of its
-// znode. A renewal is one transaction: it removes the znode of the former nonce, and sets the data.
-// (The data version alone comes again if a znode is removed and made again, or if the data was
-// restored from a backup. So a late request could find the version that it names.)
+// znode. A renewal is one transaction, which removes the znode of the old nonce and sets the data.
+// (Data versions alone repeat if a znode is removed and created again, or if the data is restored
+// from a backup. A late request could then match.)
 //
-// In zkCli.sh, get /snowflake/worker/7 shows who holds worker ID 7. Change a value with set, keep
-// its nonce, and never create an entry by hand.
+// In zkCli.sh, get /snowflake/worker/7 shows the holder of worker ID 7. To change a value, use set,
+// and keep the nonce. Do not create entries by hand.
 //
-// The time is the clock of ZooKeeper's leader. A read first writes to the clock. This write
-// needs a majority, and after it the session sees all that was stored before. So read-only servers
-// (readonlymode.enabled) do not help.
+// The time is that of the leader's clock. A read first writes to the clock znode. This write needs
+// a majority, and after it the session sees everything stored earlier. So read-only servers
+// (readonlymode.enabled) are of no use.
 //
 // # Settings
 //
-// The session timeout that Connect gets should be some 4 s: package zk gives up a server that hangs
-// after two thirds of it.
+// The session timeout passed to Connect should be about 4 s: package zk gives up a server that
+// hangs after two thirds of it.
 //
 // If the znodes have ACLs, a process needs the permissions create, read, write and delete. Call
-// [zk.Conn.AddAuth] before New, and set [Options.ACL] for the znodes that the store makes. If the
+// [zk.Conn.AddAuth] before New, and set [Options.ACL] for the znodes that the store creates. If the
 // credentials are wrong, Acquire returns zk.ErrNoAuth with the znode's path.
 //
 // # Limits
 //
-// List reads each entry with a request, some at a time, so its cost grows with the fleet.
-// A layout should have at most 16 worker bits: the list of 65,536 names just fits the 1 MiB
-// that ZooKeeper's own tools read (jute.maxbuffer). An entry can be stored 2,147,483,647
-// times, which is 680 years of the default window.
+// List reads each entry with a request, up to 32 at a time, so its cost grows with the fleet. A
+// layout should have at most 16 worker bits: the list of 65,536 names just fits into the 1 MiB that
+// ZooKeeper's own tools read (jute.maxbuffer). An entry can be stored 2,147,483,647 times, which is
+// 680 years of the default window.
 //
 // # Hazards
 //
-// HAZARD: ZooKeeper must keep what it acknowledged. With forceSync=no, or after its data
-// was restored from a backup, bounds are lost, and IDs may repeat. Before you restore, stop all
-// holders. Start holders again only when a window has passed since the last holder stopped.
+// HAZARD: with forceSync=no, and after a restore from a backup, ZooKeeper loses acknowledged
+// bounds, and IDs may repeat. Before you restore, stop all holders. Start holders again only when a
+// window has passed since the last holder stopped.
 //
-// HAZARD: a fleet needs one ensemble and one root. If it is spread over two, each worker ID
-// exists twice.
+// HAZARD: a fleet needs one ensemble and one root. If it is spread over two, each worker ID exists
+// twice.
 //
-// All servers of an ensemble must follow the same time (NTP). If the leader changes to a server
-// whose clock is wrong, starts and repairs may wait longer. No ID repeats because of that.
+// Synchronize the clocks of the ensemble's servers (NTP). If a server with a wrong clock becomes
+// the leader, starts and repairs may wait longer, but no ID repeats.
 package zklease
 
 import (
@@ -80,25 +80,23 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// DefaultWindow is the window of leases whose Options.Window is 0. It bridges an election of
-// ZooKeeper, and a restart of an ensemble.
+// DefaultWindow is the window of leases whose Options.Window is 0. It is longer than an election of
+// ZooKeeper, or a restart of an ensemble.
 const DefaultWindow = 30 * time.Second
 
-// Options are the settings of New. The zero value consists entirely of defaults, and so
-// does nil.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Root is the znode that has all others below it; it may have parents. Processes with
-	// the same Root share worker IDs. The default is /snowflake.
+	// Root is the parent of all other znodes; it may have parents itself. Processes with the same
+	// Root share worker IDs. The default is /snowflake.
 	Root string
 
-	// ACL is the access control list of the znodes that the store makes. Existing znodes keep
-	// theirs. If it is nil, anybody may do anything. With any other ACL, call [zk.Conn.AddAuth]
-	// before New.
+	// ACL is the access control list of the znodes that the store creates. The default allows
+	// everything to everybody. With any other ACL, call [zk.Conn.AddAuth] before New.
 	ACL []zk.ACL
 }
 
-// Store is a [driver.Store] in a ZooKeeper ensemble. It may be used by any number of
-// goroutines and leases.
+// Store is a [driver.Store] in a ZooKeeper ensemble. It may be used by any number of goroutines and
+// leases.
 type Store struct {
 	conn *zk.Conn
 	root string
@@ -107,16 +105,15 @@ type Store struct {
 
 var _ driver.Windower = (*Store)(nil)
 
-// New returns the store in the ZooKeeper ensemble to which conn is connected, or will be.
-// Any number of leases may share one Store. The caller closes conn, after the leases are
-// released. If conn is nil, the error matches [driver.ErrInvalidOptions].
+// New returns a store in conn's ensemble. The caller must close conn, after the leases are
+// released. Make conn with [Connect], so that errors have the reason why there is no connection. If
+// conn is nil, the error matches [driver.ErrInvalidOptions].
 //
-// Calls return soon after their context is done. Their requests may still be carried out
-// later. Use [Connect], so that errors say why there is no connection.
+// If a context ends, the call returns soon, but its request may still be executed later.
 //
-// Errors name the znode, and match errors of package zk, such as [zk.ErrNoAuth]. Data that
-// Put cannot have written is a [driver.ErrBadRecord]. If there is no connection, or it
-// breaks, the error is a [driver.ErrAway].
+// The store's errors name the znode, and match errors of package zk, such as [zk.ErrNoAuth]. An
+// error matches [driver.ErrBadRecord] if Put cannot have written the data, and [driver.ErrAway] if
+// there is no connection, or if it broke.
 func New(conn *zk.Conn, opts *Options) (*Store, error) {
 	if conn == nil {
 		return nil, fmt.Errorf("zklease: %w: the conn is nil", driver.ErrInvalidOptions)
@@ -131,13 +128,13 @@ func New(conn *zk.Conn, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// DefaultWindow returns the constant of that name.
+// DefaultWindow returns [DefaultWindow].
 func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
 // path returns the path of a key's znode.
 func (s *Store) path(key string) string { return path.Join(s.root, key) }
 
-// clock is the name of a znode that is written to ask for the time. No key begins with it.
+// clock is the name of the znode that is written to read the time. Keys do not begin with it.
 const clock = "_clock"
 
 // Now returns the time of ZooKeeper's leader.
@@ -145,7 +142,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	at := s.path(clock)
 	stat, err := call(ctx, s, at, func() (*zk.Stat, error) { return s.conn.Set(at, nil, -1) })
 	if errors.Is(err, zk.ErrNoNode) {
-		if err := s.make(ctx, at); err != nil {
+		if err := s.create(ctx, at); err != nil {
 			return time.Time{}, err
 		}
 		return s.Now(ctx)
@@ -158,22 +155,22 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 
 func mtime(stat *zk.Stat) time.Time { return time.UnixMilli(stat.Mtime).UTC() }
 
-// make makes a znode, with its parents, if it does not exist.
-func (s *Store) make(ctx context.Context, at string) error {
+// create creates a znode and its parents if they do not exist.
+func (s *Store) create(ctx context.Context, at string) error {
 	_, err := call(ctx, s, at, func() (string, error) { return s.conn.Create(at, nil, 0, s.acl) })
 	switch {
 	case errors.Is(err, zk.ErrNodeExists):
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
-		if err := s.make(ctx, path.Dir(at)); err != nil {
+		if err := s.create(ctx, path.Dir(at)); err != nil {
 			return err
 		}
-		return s.make(ctx, at)
+		return s.create(ctx, at)
 	}
 	return err
 }
 
-// Get returns the entry of key.
+// Get implements [driver.Store].
 func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	found, err := s.upToDate(ctx, func() ([]znode, error) { return s.read(ctx, []string{key}) })
 	if err != nil || !found[0].isEntry() {
@@ -182,9 +179,9 @@ func (s *Store) Get(ctx context.Context, key string) (driver.Entry, error) {
 	return found[0].entry(), found[0].bad
 }
 
-// List returns the entries whose keys begin with prefix.
+// List implements [driver.Store].
 func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error) {
-	if strings.HasPrefix(prefix, "/") { // no key does
+	if strings.HasPrefix(prefix, "/") { // no key begins so
 		return nil, ctx.Err()
 	}
 	slash := strings.LastIndexByte(prefix, '/') + 1
@@ -199,8 +196,8 @@ func (s *Store) List(ctx context.Context, prefix string) ([]driver.Entry, error)
 	return all, nil
 }
 
-// upToDate reads in a session that sees all that was stored before the call, since the session has
-// written.
+// upToDate calls read in a session that sees everything stored before the call, because the session
+// has written.
 func (s *Store) upToDate(ctx context.Context, read func() ([]znode, error)) ([]znode, error) {
 	if err := s.awaitSession(ctx, s.root); err != nil {
 		return nil, err
@@ -210,26 +207,26 @@ func (s *Store) upToDate(ctx context.Context, read func() ([]znode, error)) ([]z
 		return nil, err
 	}
 	found, err := read()
-	// A new session may be with a server that is behind.
+	// The server of a new session may lag.
 	if err == nil && s.conn.SessionID() != session {
 		err = fmt.Errorf("zklease: %w: %w", driver.ErrAway, zk.ErrSessionExpired)
 	}
 	return found, err
 }
 
-// znode is what was read at a key. If it is no entry, it is a directory of entries, or was not
-// there.
+// znode is a znode that was read: an entry, a directory of entries, or none.
 type znode struct {
 	key, nonce string
 	value      []byte
 	stat       *zk.Stat
-	bad        error // why it cannot be read
+	bad        error // if the entry cannot be read
 }
 
 func (z znode) isEntry() bool { return z.nonce != "" || z.bad != nil }
 
-// walk reads the entries in directory dir and below it whose keys begin with dir and begin.
-func (s *Store) walk(ctx context.Context, dir, begin string) (entries []znode, err error) {
+// walk reads the entries in directory dir, and in its subdirectories, whose keys begin with dir and
+// prefix.
+func (s *Store) walk(ctx context.Context, dir, prefix string) (entries []znode, err error) {
 	at := s.path(dir)
 	names, err := call(ctx, s, at, func() ([]string, error) {
 		names, _, err := s.conn.Children(at)
@@ -240,7 +237,7 @@ func (s *Store) walk(ctx context.Context, dir, begin string) (entries []znode, e
 	}
 	var keys []string
 	for _, name := range names {
-		if strings.HasPrefix(name, begin) && name != clock {
+		if strings.HasPrefix(name, prefix) && name != clock {
 			keys = append(keys, dir+name)
 		}
 	}
@@ -252,7 +249,7 @@ func (s *Store) walk(ctx context.Context, dir, begin string) (entries []znode, e
 		if z.isEntry() {
 			entries = append(entries, z)
 		}
-		if err == nil && z.nonce == "" { // even if somebody set the data of a directory
+		if err == nil && z.nonce == "" { // also if it has data, which a user may have set
 			var inside []znode
 			inside, err = s.walk(ctx, z.key+"/", "")
 			entries = append(entries, inside...)
@@ -285,7 +282,7 @@ func (s *Store) readOne(ctx context.Context, key string) (znode, error) {
 		data, stat, err := s.conn.Get(at)
 		return znode{key: key, value: data, stat: stat}, err
 	})
-	// The data of a directory was never set.
+	// A directory has no data.
 	if errors.Is(err, zk.ErrNoNode) || err == nil && len(z.value) == 0 && z.stat.Version == 0 {
 		return znode{key: key}, nil
 	}
@@ -298,8 +295,8 @@ func (s *Store) readOne(ctx context.Context, key string) (znode, error) {
 	return z, err
 }
 
-// unreadable begins the version of an entry that cannot be read. The transaction that changed its
-// data last follows.
+// unreadable is the prefix of the version of an entry that cannot be read. The rest is the ID of
+// the last transaction that changed its data.
 const unreadable = "unreadable-"
 
 func (z znode) entry() driver.Entry {
@@ -309,32 +306,33 @@ func (z znode) entry() driver.Entry {
 	return driver.Entry{Key: z.key, Version: fmt.Sprintf("%s-%d", z.nonce, z.stat.Version), Value: z.value, Time: mtime(z.stat)}
 }
 
-// parse returns the parts of an entry's version. There is no nonce for other texts.
+// parse returns the parts of an entry's version. For other texts it returns a nonce that no entry
+// has.
 func parse(version string) (nonce string, data int32) {
 	nonce, text, _ := strings.Cut(version, "-")
-	n, err := strconv.ParseUint(text, 10, 31) // -1 in a request would mean any
+	n, err := strconv.ParseUint(text, 10, 31) // in a request, -1 would mean any version
 	if err != nil || nonce == "" {
 		return "none", 0
 	}
 	return nonce, int32(n)
 }
 
-// Put stores value if the entry's version is still old.
+// Put implements [driver.Store].
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.Entry, error) {
 	at, nonce := s.path(key), randtext.New()
-	begin, data := []any{&zk.CreateRequest{Path: at, Acl: s.acl}}, int32(0)
+	ops, data := []any{&zk.CreateRequest{Path: at, Acl: s.acl}}, int32(0)
 	if old != "" {
 		var err error
-		if begin, data, err = s.remove(ctx, key, old); err != nil {
+		if ops, data, err = s.remove(ctx, key, old); err != nil {
 			return driver.Entry{}, err
 		}
 	}
-	// The value of a new entry is set, too, because the answer then has its time.
-	answers, err := s.change(ctx, at, append(begin,
+	// The data of a new znode is set separately, because only this reply has the time.
+	answers, err := s.change(ctx, at, append(ops,
 		&zk.CreateRequest{Path: at + "/" + nonce, Acl: s.acl},
 		&zk.SetDataRequest{Path: at, Data: append([]byte(nonce+" "), value...), Version: data})...)
 	if old == "" && errors.Is(err, zk.ErrNoNode) {
-		if err := s.make(ctx, path.Dir(at)); err != nil {
+		if err := s.create(ctx, path.Dir(at)); err != nil {
 			return driver.Entry{}, err
 		}
 		return s.Put(ctx, key, old, value)
@@ -345,7 +343,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 	return znode{key, nonce, value, answers[len(answers)-1].Stat, nil}.entry(), nil
 }
 
-// Delete removes the entry if its version still is old.
+// Delete implements [driver.Store].
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	at := s.path(key)
 	ops, data, err := s.remove(ctx, key, old)
@@ -357,7 +355,8 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 }
 
 // remove returns the operations that remove the nonce of an entry whose version is old, and the
-// data version that the entry must have. If it may have been unreadable, remove reads it again.
+// data version that the entry must have. For the version of an unreadable entry, it reads the entry
+// again.
 func (s *Store) remove(ctx context.Context, key, old string) (ops []any, data int32, err error) {
 	at := s.path(key)
 	nonce, data := parse(old)
@@ -385,7 +384,7 @@ func (s *Store) remove(ctx context.Context, key, old string) (ops []any, data in
 	return ops, data, nil
 }
 
-// change makes a transaction. If it fails, the error is that of the operation that failed.
+// change executes a transaction. It returns the error of the operation that failed.
 func (s *Store) change(ctx context.Context, at string, ops ...any) ([]zk.MultiResponse, error) {
 	return call(ctx, s, at, func() ([]zk.MultiResponse, error) {
 		answers, err := s.conn.Multi(ops...)
@@ -398,7 +397,7 @@ func (s *Store) change(ctx context.Context, at string, ops ...any) ([]zk.MultiRe
 	})
 }
 
-// conflict adds driver.ErrConflict to the error of a change whose entry has another version.
+// conflict makes the error of a change match driver.ErrConflict if the entry has another version.
 func conflict(err error) error {
 	for _, why := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion} {
 		if errors.Is(err, why) {

@@ -1,5 +1,5 @@
-// Package sequencer issues IDs that a Redis server counts: their milliseconds and sequence
-// are Redis' own, and each call is a round trip. There is no worker ID and no lease.
+// Package sequencer issues IDs with the time and sequence of a Redis server. Each call is a round
+// trip. There is no worker ID and no lease.
 //
 //	client := redis.NewClient(&redis.Options{Addr: "redis:6379", ContextTimeoutEnabled: true})
 //	seq, err := sequencer.New(client, &sequencer.Options{Shard: 0}) // the Redis server's number
@@ -7,8 +7,8 @@
 //	id, err := seq.NextIDContext(ctx)
 //	n, err := seq.Fill(ctx, ids)
 //
-// Prefer a lease, of package redislease. Use the Sequencer for many short-lived processes, if the
-// IDs of all clients must be in one order, or to continue with existing IDs of [layouts.Redis].
+// Prefer a lease of package redislease. Use the Sequencer for many short-lived processes, if the
+// IDs of all clients must be in one order, or to continue after existing IDs of [layouts.Redis].
 //
 //	                    lease                             Sequencer
 //	an ID costs         some 50 ns                        a round trip, or with Fill a share of one
@@ -19,8 +19,9 @@
 //	order               within a process                  all IDs of one server
 //
 // The server must be Redis 5 or later, or Valkey: the script reads the server's clock before it
-// writes, which earlier versions refuse. Its key is snowflake:sequence:SHARD. If the server loses
-// writes, in a crash or a failover, IDs do not repeat as long as a clock is right; see [Sequencer].
+// writes, which earlier versions refuse. The key is snowflake:sequence:SHARD. If the server loses
+// writes, in a crash or a failover, IDs do not repeat as long as one clock is right: see
+// [Sequencer].
 package sequencer
 
 import (
@@ -39,56 +40,51 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 )
 
-// MaxAhead is how far a Sequencer's IDs may run ahead of Redis' clock.
+// MaxAhead is the maximum by which a Sequencer's IDs may be ahead of Redis' clock.
 const MaxAhead = time.Second
 
-// Options are the settings of New. The zero value consists entirely of defaults, and so
-// does nil.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Prefix is the beginning of the key's name, which is Prefix+"sequence:"+Shard. Empty:
+	// Prefix is the prefix of the key's name, Prefix+"sequence:"+Shard. The default is
 	// "snowflake:".
 	Prefix string
 
-	// Shard is the number of the Redis server, 0 to 4095. It becomes the worker ID of the
-	// IDs.
+	// Shard is the number of the Redis server, 0 to 4095. It is the worker ID in the IDs.
 	//
 	// HAZARD: IDs repeat if two servers have the same shard, unless they share the key (by
 	// replication, or as a cluster). They also repeat if two prefixes have the same shard.
 	Shard int
 
-	// After is an ID that all new IDs will be greater than: pass SELECT
-	// coalesce(max(id), 0) to continue after existing IDs. If it is 0, there is no limit.
+	// After is an ID below all new IDs. To continue after existing IDs, pass SELECT
+	// coalesce(max(id), 0). The default is 0, no limit.
 	After snowflake.ID
 }
 
-// Sequencer issues IDs of [layouts.Redis] without a lease: one script takes
-// milliseconds and sequence from Redis. Any number of Sequencers, in any number of
-// processes, may share a key. All methods may be called by any number of goroutines.
+// Sequencer issues IDs of [layouts.Redis] without a lease. Any number of Sequencers, in any number
+// of processes, may share a key. All methods may be called by any number of goroutines.
 //
-// All IDs of a key are different. A call that begins after another call of the same
-// Sequencer has returned gets greater IDs. While Redis keeps the key, this also holds
-// between Sequencers.
+// All IDs of a key are different. A call that begins after another call of the same Sequencer has
+// returned gets greater IDs. While Redis keeps the key, this is also true for different Sequencers.
 //
-// If Redis' clock goes back, IDs continue from the last ID, which is in the key, up to
-// MaxAhead ahead of the clock. If the key is lost, or is stale because it was last written
-// before a restart or a failover, the script makes a new one. (It does so too when a server
-// gets its first replica.) The new key begins MaxAhead after Redis' clock and the client's
-// clock, whichever is later, so after all IDs that may have been issued. A client whose
-// clock is a second or more ahead of Redis' clock refuses to make it, because one of the
-// two is wrong. So IDs may repeat only:
+// If Redis' clock goes back, IDs continue from the last ID, which is in the key, up to MaxAhead
+// ahead of the clock. If the key is lost, or is stale because it was last written before a restart
+// or a failover, the script makes a new one. (It also does so when a server gets its first
+// replica.) The new key starts MaxAhead after the later of Redis' and the client's clock, and so
+// after all IDs that may have been issued. If the client's clock is a second or more ahead of
+// Redis' clock, one of the two is wrong, and the call fails. So IDs may repeat only:
 //
-//   - If the key is lost or stale, and both clocks read earlier than Redis' clock did at the
-//     last ID, and no client that got an ID since then has called first.
-//   - While two servers accept writes for one key, and for a second after. This happens in a
-//     failover that leaves the old master running for clients that still reach it. Give the
-//     new master another shard, or let min-replicas-to-write stop the old master.
-//   - Within a second after an older copy of the key, which the same master wrote, was
-//     put in its place. RESTORE does this; so does a cluster if a slot moves to another
-//     master, loses writes in a failover there, and comes back.
+//   - If the key is lost or stale, both clocks read earlier than Redis' clock did at the last ID,
+//     and no client that got an ID since then has called first.
+//   - While two servers accept writes for one key, and for a second afterwards. This happens if a
+//     failover leaves the old master running for some clients. Give the new master another shard,
+//     or stop the old master with min-replicas-to-write.
+//   - Within a second after an older copy of the key, written by the same master, has replaced it.
+//     RESTORE does this; so does a cluster if a slot moves to another master, loses writes in a
+//     failover there, and moves back.
 type Sequencer struct {
 	key   conn.Key
 	shard int
-	now   func() time.Time // reads the client's clock
+	now   func() time.Time // the client's clock
 
 	next atomic.Int64 // the position after the last ID
 }
@@ -98,7 +94,7 @@ var sequenceSource string
 
 var sequenceScript = redis.NewScript(sequenceSource)
 
-// maxWait is how long a call waits for Redis' clock. It is WAIT in the script.
+// maxWait is a call's longest wait for Redis' clock. It is WAIT in the script.
 const maxWait = time.Second
 
 // The bits of layouts.Redis:
@@ -107,13 +103,12 @@ const (
 	shardBits    = 12
 )
 
-// New returns a Sequencer. It does not ask Redis yet. client must be a *redis.Client (also
-// from NewFailoverClient) or a *redis.ClusterClient, and its ContextTimeoutEnabled must be
-// true. The caller closes it.
+// New returns a Sequencer. It does not connect to Redis. client must be a *redis.Client (also from
+// NewFailoverClient) or a *redis.ClusterClient with ContextTimeoutEnabled. The caller must close
+// it.
 //
-// If the shard does not fit, the error is a [*snowflake.FieldRangeError]. It matches
-// [snowflake.ErrInvalidID] if After is not valid, and [driver.ErrInvalidOptions] if the
-// client is not.
+// If the shard is out of range, the error is a [*snowflake.FieldRangeError]. It matches
+// [snowflake.ErrInvalidID] if After is invalid, and [driver.ErrInvalidOptions] if the client is.
 func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
 	var o Options
 	if opts != nil {
@@ -139,19 +134,19 @@ func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
 		now:   time.Now,
 	}
 	if o.After > 0 {
-		s.next.Store(behind(o.After, o.Shard))
+		s.next.Store(positionAfter(o.After, o.Shard))
 	}
 	return s, nil
 }
 
 // NextIDContext returns a new ID, with one round trip.
 //
-// If the IDs are MaxAhead ahead of Redis' clock, it waits for up to a second. If the wait
-// would be longer, because the clock was set back further, it returns a
-// [*snowflake.ClockBackwardError] at once. If ctx's deadline would come first, it returns
-// at once an error that matches [context.DeadlineExceeded]. Other errors match
-// [snowflake.ErrTimeExhausted], [snowflake.ErrBeforeEpoch] or [driver.ErrBadRecord] (the key
-// has another content), or are the client's. A [snowflake.Generator] has this method, too.
+// If the IDs are MaxAhead ahead of Redis' clock, it waits for up to a second. If the wait would be
+// longer, because the clock was set back further, it returns a [*snowflake.ClockBackwardError] at
+// once. If it would exceed ctx's deadline, NextIDContext returns an error that matches
+// [context.DeadlineExceeded] at once. Other errors match [snowflake.ErrTimeExhausted],
+// [snowflake.ErrBeforeEpoch] or [driver.ErrBadRecord] (the key is not a Sequencer's), or are the
+// client's.
 func (s *Sequencer) NextIDContext(ctx context.Context) (snowflake.ID, error) {
 	first, _, err := s.take(ctx, 1)
 	if err != nil {
@@ -160,9 +155,9 @@ func (s *Sequencer) NextIDContext(ctx context.Context) (snowflake.ID, error) {
 	return s.id(first), nil
 }
 
-// Fill fills dst with new IDs, increasing: up to 1,024,000 with one round trip. It waits as
-// NextIDContext does. If it returns an error, dst[:n] holds new IDs, which the caller may use. If
-// dst is empty, it returns 0 and ctx's error.
+// Fill fills dst with increasing new IDs, up to 1,024,000 with one round trip. It waits like
+// NextIDContext. If it returns an error, dst[:n] holds new IDs, which the caller may use. If dst is
+// empty, it returns 0 and ctx's error.
 func (s *Sequencer) Fill(ctx context.Context, dst []snowflake.ID) (n int, err error) {
 	if len(dst) == 0 {
 		return 0, ctx.Err()
@@ -180,7 +175,7 @@ func (s *Sequencer) Fill(ctx context.Context, dst []snowflake.ID) (n int, err er
 	return n, nil
 }
 
-// take takes up to n IDs, which begin at the position first.
+// take takes count IDs, at most n, from the position first on.
 func (s *Sequencer) take(ctx context.Context, n int) (first int64, count int, err error) {
 	for {
 		clock := s.now()
@@ -228,7 +223,7 @@ func backward(last, now time.Time) error {
 	return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: last, Now: now}}
 }
 
-// wait waits until Redis' clock, which now reads now, has reached last.
+// wait waits until Redis' clock, which reads now, has reached last.
 func wait(ctx context.Context, last, now time.Time) error {
 	d := last.Sub(now)
 	if d > maxWait {
@@ -247,7 +242,7 @@ func wait(ctx context.Context, last, now time.Time) error {
 	}
 }
 
-// note makes later IDs come after all positions before next.
+// note ensures that later IDs are at or after the position next.
 func (s *Sequencer) note(next int64) {
 	for old := s.next.Load(); old < next; old = s.next.Load() {
 		if s.next.CompareAndSwap(old, next) {
@@ -256,16 +251,15 @@ func (s *Sequencer) note(next int64) {
 	}
 }
 
-// A position is the number of IDs that a shard could have issued since 1970, before this
-// ID.
-
+// id returns the ID at a position, which is the number of IDs that the shard could have issued
+// earlier since 1970.
 func (s *Sequencer) id(position int64) snowflake.ID {
 	tick, sequence := position>>sequenceBits, position&(1<<sequenceBits-1)
 	return snowflake.ID(tick<<(shardBits+sequenceBits) | int64(s.shard)<<sequenceBits | sequence)
 }
 
-// behind returns the first position with an ID greater than after.
-func behind(after snowflake.ID, shard int) int64 {
+// positionAfter returns the first position with an ID greater than after.
+func positionAfter(after snowflake.ID, shard int) int64 {
 	p := layouts.Redis().Decode(after)
 	first := p.Time.UnixMilli() << sequenceBits
 	switch {

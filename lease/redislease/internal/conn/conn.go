@@ -1,4 +1,4 @@
-// Package conn calls Redis for the packages of this module.
+// Package conn calls Redis for redislease and sequencer.
 package conn
 
 import (
@@ -16,25 +16,24 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// DefaultPrefix begins the names of keys if the options have no prefix.
+// DefaultPrefix is the prefix of keys if the options have none.
 const DefaultPrefix = "snowflake:"
 
-// The client logs each failed connection to stderr, for the whole process, though it returns
-// the errors too. An application that wants to see the lines calls redis.SetLogger.
-func init() { redis.SetLogger(silent{}) }
+// By default go-redis logs each failed connection to stderr, although it returns the errors, too.
+func init() { redis.SetLogger(noLog{}) }
 
-type silent struct{}
+type noLog struct{}
 
-func (silent) Printf(context.Context, string, ...any) {}
+func (noLog) Printf(context.Context, string, ...any) {}
 
-// Key is a key of a server. Its errors begin with the name of a package.
+// Key is a key on a server.
 type Key struct {
-	Package, Name string
-	Client        redis.UniversalClient
+	Package string // the prefix of error texts
+	Name    string
+	Client  redis.UniversalClient
 }
 
-// Check refuses clients that a store cannot use, with an error that matches
-// [driver.ErrInvalidOptions].
+// Check returns an error that matches [driver.ErrInvalidOptions] if a store cannot use the client.
 func (k Key) Check() error {
 	switch c := k.Client.(type) {
 	case *redis.Client:
@@ -51,7 +50,7 @@ func (k Key) Check() error {
 	return fmt.Errorf("%s: %w: the client is nil, or its ContextTimeoutEnabled is not true", k.Package, driver.ErrInvalidOptions)
 }
 
-// Address returns which server the client talks to.
+// Address returns the client's server, for error texts.
 func (k Key) Address() string {
 	switch c := k.Client.(type) {
 	case *redis.Client:
@@ -62,13 +61,13 @@ func (k Key) Address() string {
 	return "redis"
 }
 
-// Wrap adds to an error the key and the server. A key of another type is a bad record. A wrong
+// Wrap adds the key and the server to an error. A key of another type is a bad record. A wrong
 // password or a missing right is a refusal.
 func (k Key) Wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	if strings.Contains(err.Error(), "WRONGTYPE") { // before Redis 7, within the error of a script
+	if strings.Contains(err.Error(), "WRONGTYPE") { // not a prefix before Redis 7
 		err = fmt.Errorf("%w: %w", driver.ErrBadRecord, err)
 	}
 	if isRefusal(err) {
@@ -77,22 +76,20 @@ func (k Key) Wrap(err error) error {
 	return fmt.Errorf("%s: key %q of %s: %w", k.Package, k.Name, k.Address(), err)
 }
 
-// isRefusal reports whether the server says that the password is wrong or a right is missing. (Old
-// clients have no redis.IsAuthError.)
+// isRefusal reports whether the password is wrong or a right is missing. (Old clients have no
+// redis.IsAuthError.)
 func isRefusal(err error) bool {
 	return slices.ContainsFunc([]string{"NOAUTH ", "WRONGPASS ", "NOPERM ", "unauthenticated", "can't run this command"},
 		func(word string) bool { return strings.Contains(err.Error(), word) })
 }
 
-// grace is how long Call waits for the client after the end of the context. The client ends
-// soon after the context, and its error says what happened.
+// grace is the time that the client has, after the context has ended, to return an error with the
+// cause.
 const grace = 50 * time.Millisecond
 
-// Call calls f, which asks the server, and returns soon after ctx is done at the latest.
-// The client looks at ctx's deadline, so f ends soon after the deadline. But while the
-// client waits for an answer, it does not notice that ctx is cancelled.
-//
-// An error after ctx was done matches ctx's error, and the client's error if it has one.
+// Call calls f, which sends a request. If ctx ends, Call returns soon, even if f does not: while
+// the client waits for a reply, it watches ctx's deadline, but not its cancellation. The error then
+// matches ctx's error and, if there is one, the client's.
 func Call[T any](ctx context.Context, k Key, f func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -117,14 +114,14 @@ func Call[T any](ctx context.Context, k Key, f func() (T, error)) (T, error) {
 		}
 	}
 	if timedOut(a.err) && near(ctx) {
-		<-ctx.Done() // the connection took its time-out from ctx
+		<-ctx.Done() // the connection's time-out was ctx's deadline
 	}
 	if a.err == nil || ctx.Err() == nil {
 		return a.value, a.err
 	}
-	go k.dropSilent()
-	var met *net.OpError
-	if !errors.As(a.err, &met) {
+	go k.dropDead()
+	var netErr *net.OpError
+	if !errors.As(a.err, &netErr) {
 		if err := k.dial(); err != nil {
 			a.err = err
 		}
@@ -135,9 +132,8 @@ func Call[T any](ctx context.Context, k Key, f func() (T, error)) (T, error) {
 	return a.value, a.err
 }
 
-// dial dials once more, and returns the error if one comes soon. It is the cause for an
-// error without a cause: go-redis dials again and again until its time is up, and then
-// forgets the reason.
+// dial tries to connect, for a moment, and returns the error. It finds the cause of a time-out:
+// go-redis retries a connection until its time is up, and then loses the reason.
 func (k Key) dial() error {
 	client, ok := k.Client.(*redis.Client)
 	if !ok {
@@ -153,22 +149,21 @@ func (k Key) dial() error {
 	return err
 }
 
-// silence is how long an idle connection may take to answer a PING after another connection has not
-// answered in time.
-const silence = time.Second
+// pingTimeout is the time in which an idle connection must answer a PING.
+const pingTimeout = time.Second
 
-// dropping has the clients whose idle connections are being asked.
-var dropping sync.Map
+// pinging is the set of clients whose idle connections are being pinged.
+var pinging sync.Map
 
-// dropSilent lets the client drop the idle connections that do not answer. If the network has lost
-// them, each would cost a later call its time, one after the other. The client asks them nothing by
-// itself, and new connections may work.
-func (k Key) dropSilent() {
-	if _, busy := dropping.LoadOrStore(k.Client, true); busy {
+// dropDead makes the client close the idle connections that do not answer, after a call has timed
+// out. If the network has lost them, each would make a later call time out. The client does not
+// ping them itself, and new connections may work.
+func (k Key) dropDead() {
+	if _, busy := pinging.LoadOrStore(k.Client, true); busy {
 		return
 	}
-	defer dropping.Delete(k.Client)
-	ctx, cancel := context.WithTimeout(context.Background(), silence)
+	defer pinging.Delete(k.Client)
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
 	client, ok := k.Client.(*redis.Client)
 	if cluster, is := k.Client.(*redis.ClusterClient); is {
@@ -179,17 +174,17 @@ func (k Key) dropSilent() {
 		return
 	}
 	conns := make([]*redis.Conn, client.PoolStats().IdleConns)
-	var asked sync.WaitGroup
+	var pinged sync.WaitGroup
 	for i := range conns {
 		conns[i] = client.Conn()
-		asked.Add(1)
+		pinged.Add(1)
 		go func() {
-			defer asked.Done()
-			_ = conns[i].Ping(ctx).Err() // after an error the connection is dropped
+			defer pinged.Done()
+			_ = conns[i].Ping(ctx).Err() // on an error the client closes the connection
 		}()
 	}
-	asked.Wait()
-	for _, c := range conns { // not before, so that each has asked another connection
+	pinged.Wait()
+	for _, c := range conns { // only now, so that each is a different connection
 		_ = c.Close()
 	}
 }

@@ -45,7 +45,7 @@ func NewClient(t testing.TB, opts *redis.Options) *redis.Client {
 	return client
 }
 
-// User returns a client of a new user that has the rights.
+// User creates a user with these rights, and returns a client.
 func (s *Server) User(t testing.TB, admin *redis.Client, name string, rights ...string) *redis.Client {
 	t.Helper()
 	args := []any{"ACL", "SETUSER", name, "reset", "on", ">pass"}
@@ -58,8 +58,7 @@ func (s *Server) User(t testing.TB, admin *redis.Client, name string, rights ...
 	return NewClient(t, opts)
 }
 
-// StartReplica starts a replica of a server, which it reaches at an address, and waits until it has
-// the master's data.
+// StartReplica starts a replica of the master at addr, and waits until it has the master's data.
 func StartReplica(t testing.TB, master *Server, addr string) *Server {
 	t.Helper()
 	replica := Start(t, "--replicaof", strings.Replace(addr, ":", " ", 1))
@@ -67,15 +66,15 @@ func StartReplica(t testing.TB, master *Server, addr string) *Server {
 	return replica
 }
 
-// InStep waits until a replica has all that its master has.
+// InStep waits until a replica has all data of its master.
 func InStep(t testing.TB, master, replica *Server) {
 	t.Helper()
 	from, to := master.Client(t), replica.Client(t)
 	Eventually(t, "the replica is in step", func() bool {
-		mark := time.Now().String()
-		from.Set(context.Background(), "mark", mark, 0)
+		now := time.Now().String()
+		from.Set(context.Background(), "now", now, 0)
 		time.Sleep(5 * time.Millisecond)
-		return to.Get(context.Background(), "mark").Val() == mark
+		return to.Get(context.Background(), "now").Val() == now
 	})
 }
 
@@ -85,11 +84,11 @@ func Eventually(t testing.TB, what string, is func() bool) {
 	require.Eventually(t, is, 30*time.Second, 5*time.Millisecond, what)
 }
 
-// Cluster has two masters with a replica each.
+// Cluster consists of two masters with a replica each.
 type Cluster struct {
 	*redis.ClusterClient
 	Slot     int           // of the key
-	From, To *redis.Client // the masters that have and do not have the slot
+	From, To *redis.Client // the master that has the slot, and the other one
 }
 
 // StartCluster starts a cluster for a key.
@@ -129,13 +128,13 @@ func StartCluster(t testing.TB, key string) *Cluster {
 	return &Cluster{client, int(slot), nodes[from], nodes[1-from]}
 }
 
-// myID returns the ID by which a cluster knows a node.
+// myID returns a node's ID in the cluster.
 func myID(t testing.TB, node *redis.Client) string {
 	t.Helper()
 	return servertest.Must(node.Do(t.Context(), "CLUSTER", "MYID").Text())(t)
 }
 
-// Move moves the slot to the other master, and calls between at each step of the way.
+// Move moves the slot to the other master, and calls between after each step.
 func (c *Cluster) Move(t testing.TB, key string, between func()) {
 	t.Helper()
 	ctx := t.Context()
