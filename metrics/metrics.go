@@ -1,11 +1,12 @@
-// Package metrics shows a generator and its lease, and readers of package follow, to Prometheus.
+// Package metrics exports the statistics of a generator, its lease, and readers of package follow
+// to Prometheus.
 //
 //	collector, err := metrics.New(gen, &metrics.Options{Lease: l})
 //	...
 //	prometheus.MustRegister(collector)
 //
-// The collector counts nothing itself. When Prometheus scrapes, it calls Generator.Stats and
-// Lease.Stats once. Between scrapes nothing runs, so metrics do not make IDs slower.
+// At each scrape, the collector calls Generator.Stats and Lease.Stats once. Between scrapes it does
+// nothing, so metrics do not make IDs slower.
 //
 // # Metrics
 //
@@ -13,40 +14,40 @@
 //
 //	snowflake_ids_issued_total            IDs
 //	snowflake_waits_total                 sleeps, for the next tick or for the clock
-//	snowflake_wait_seconds_total          their time, summed over the calls
-//	snowflake_clock_backward_total        how often the policy was asked about a step back
+//	snowflake_wait_seconds_total          their duration, summed over the calls
+//	snowflake_clock_backward_total        steps back of the clock that the policy decided about
 //	snowflake_clock_sequence_bumps_total  changes of the clock sequence
 //	snowflake_rewinds_total               steps back to an earlier tick
 //	snowflake_borrowed_ticks_total        ticks entered ahead of the clock
 //	snowflake_refused_calls_total         calls that returned an error, by the error
 //	snowflake_worker_id                   the worker ID
-//	snowflake_layout_remaining_seconds    how long the layout's time lasts; negative after its end
+//	snowflake_layout_remaining_seconds    the time until the layout's end; negative after it
 //
 // A refused call has the label error, which is a field of Refused in [snowflake.Stats]:
 // clock_backward, lease_expired, time_exhausted, before_epoch, deadline, canceled or other.
 //
 // Of the lease, with [Options].Lease:
 //
-//	snowflake_lease_window_remaining_seconds        how long IDs continue without a renewal (1)
-//	snowflake_lease_window_seconds                  how long IDs continue after a renewal
+//	snowflake_lease_window_remaining_seconds        the time until IDs stop without a renewal (1)
+//	snowflake_lease_window_seconds                  the window after a renewal
 //	snowflake_lease_renewals_total                  renewals that succeeded
 //	snowflake_lease_failures_total                  renewals and replacements that failed
 //	snowflake_lease_replacements_total              lost worker IDs that were replaced
 //	snowflake_lease_clones_total                    clones that the hypervisor reported
 //	snowflake_lease_clone_guard                     1 if the hypervisor reports clones, else 0
 //	snowflake_lease_clock_synchronized              1 if a time service sets the clock, else 0 (2)
-//	snowflake_lease_clock_max_error_seconds         the clock's greatest error (2)
-//	snowflake_lease_last_renewal_timestamp_seconds  when the last successful renewal began
+//	snowflake_lease_clock_max_error_seconds         the clock's maximum error (2)
+//	snowflake_lease_last_renewal_timestamp_seconds  the start of the last successful renewal
 //	snowflake_lease_last_renewal_successful         1 if the last renewal succeeded, else 0
 //	snowflake_lease_store_away                      1 if only the local copy is renewed, else 0
 //	snowflake_lease_store_unsafe_settings           settings that may lose the store's writes (3)
-//	snowflake_lease_restored_total                  how often a lost record was put back
+//	snowflake_lease_restored_total                  lost records that were put back
 //	snowflake_lease_wait_seconds                    the rest of the wait after a loss of entries
 //	snowflake_lease_ended                           1 after Release, or a final loss (4), else 0
 //
 //	(1) negative after the window's end
 //	(2) as the kernel reports it, on Linux only
-//	(3) after it has acknowledged them: see Stats.Unsafe
+//	(3) after the store has acknowledged them: see Stats.Unsafe
 //	(4) with OnLoss: Stop
 //
 // Of a reader of package follow, with [NewReader]:
@@ -54,9 +55,9 @@
 //	snowflake_reader_spans_total      spans that the reader returned
 //	snowflake_reader_rows_total       their rows, if the reader knows the table
 //	snowflake_reader_stalls_total     waits for the watermark, writers or a replica
-//	snowflake_reader_failures_total   troubles of the database or the store
-//	snowflake_reader_lag_seconds      the age of the oldest row that waits (5)
-//	snowflake_reader_waiting_seconds  how long the reader has waited; 0 if it does not wait
+//	snowflake_reader_failures_total   failures of the database or the store
+//	snowflake_reader_lag_seconds      the age of the oldest unread row (5)
+//	snowflake_reader_waiting_seconds  the time since the reader began to wait; 0 if it does not
 //	snowflake_reader_held_back        1 if a holder keeps the reader back, else 0 (6)
 //
 //	(5) or of the last row that was returned, until the reader looks again: see follow.Stats
@@ -65,9 +66,9 @@
 // # Alerts and a dashboard
 //
 // rules/snowflake.yml has alerts, and rules/snowflaked.yml more for snowflaked; docs/operations.md
-// says what to do when one fires. dashboard.json is a dashboard for Grafana: Dashboards, New,
-// Import. The tests check the alerts and the dashboard's queries with promtool, of Debian's package
-// prometheus, but no Grafana has shown the dashboard yet.
+// has a remedy for each. dashboard.json is a dashboard for Grafana: Dashboards, New, Import. The
+// tests check the alerts and the dashboard's queries with promtool, but the dashboard has not been
+// tried in Grafana.
 package metrics
 
 import (
@@ -82,26 +83,24 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Options configure New. A nil *Options, and a zero field, mean the defaults.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Lease is the generator's lease. If it is nil, there are no metrics of a lease.
+	// Lease is the generator's lease, or nil.
 	Lease *lease.Lease
 
-	// Labels are put on each metric. If a process has several generators, give each a different
+	// Labels are added to each metric. If a process has several generators, give each a different
 	// label, such as prometheus.Labels{"generator": "orders"}; otherwise the registry refuses the
 	// second collector. If processes of one job lease their worker IDs from different stores, add a
 	// label "fleet"; if generators differ in Options.Datacenter, a label "datacenter". Otherwise
-	// the alert on shared worker IDs fires. The label "error" is taken, by the refused calls.
+	// the alert on shared worker IDs fires. The label "error" is reserved for refused calls.
 	Labels prometheus.Labels
 
-	// Clock is the clock from which remaining times are counted. If the generator has a clock of
-	// its own, set the same clock here. The default is the lease's clock, or SystemClock if there
-	// is no lease.
+	// Clock is the clock for remaining times. Set it if the generator has a clock of its own. The
+	// default is the lease's clock, or SystemClock without a lease.
 	Clock snowflake.Clock
 }
 
-// Collector is a [prometheus.Collector]. It may be registered with any number of
-// registries.
+// Collector is a [prometheus.Collector]. It may be registered with any number of registries.
 type Collector struct {
 	gen    *snowflake.Generator
 	lease  *lease.Lease
@@ -111,12 +110,12 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// errorLabel is the label that says why calls were refused.
+// errorLabel is the label with the reason why calls were refused.
 const errorLabel = "error"
 
-// New returns a Collector of a generator and, with Options.Lease, of its lease. If gen
-// is nil or zero, the lease is zero, or a label's name or value is not valid or its name
-// is taken, the error matches [snowflake.ErrInvalidOptions].
+// New returns a Collector of a generator and, with Options.Lease, of its lease. The error matches
+// [snowflake.ErrInvalidOptions] if gen is nil or zero, if the lease is zero, or if a label is
+// invalid or reserved.
 func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 	if gen == nil {
 		return nil, fmt.Errorf("metrics: %w: the generator is nil", snowflake.ErrInvalidOptions)
@@ -168,14 +167,14 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	s, now := c.gen.Stats(), c.clock.Now()
 	send("ids_issued_total", "IDs issued.", float64(s.Issued))
 	send("waits_total", "Sleeps, for the next tick or for the clock to catch up.", float64(s.Waits))
-	send("wait_seconds_total", "Time that calls waited, summed over the calls.", s.Waited.Seconds())
-	send("clock_backward_total", "Times that the clock had gone back and the policy was asked.", float64(s.Backward))
+	send("wait_seconds_total", "Duration of the waits, summed over the calls.", s.Waited.Seconds())
+	send("clock_backward_total", "Steps back of the clock that the policy decided about.", float64(s.Backward))
 	send("clock_sequence_bumps_total", "Changes of the clock sequence.", float64(s.Bumps))
 	send("rewinds_total", "Steps back to an earlier tick.", float64(s.Rewinds))
 	send("borrowed_ticks_total", "Ticks entered ahead of the clock.", float64(s.Borrowed))
 	send("worker_id", "The worker ID.", float64(c.gen.Worker()))
 	end := c.gen.Layout().Expires()
-	send("layout_remaining_seconds", "How long the layout's time lasts; negative after its end.", seconds(now, end))
+	send("layout_remaining_seconds", "Time until the layout's end; negative after it.", seconds(now, end))
 	refused := prometheus.NewDesc("snowflake_refused_calls_total", "Calls that returned an error, by the error.",
 		[]string{errorLabel}, c.labels)
 	for name, n := range map[string]uint64{
@@ -189,31 +188,31 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	l := c.lease.Stats()
-	send("lease_window_remaining_seconds", "How long IDs continue if no renewal succeeds; negative after the window's end.",
+	send("lease_window_remaining_seconds", "Time until IDs stop if no renewal succeeds; negative after the window's end.",
 		seconds(now, l.Bound))
-	send("lease_window_seconds", "How long IDs can continue after a renewal.", seconds(l.Renewed, l.Bound))
+	send("lease_window_seconds", "Window after a renewal.", seconds(l.Renewed, l.Bound))
 	send("lease_renewals_total", "Renewals that succeeded.", float64(l.Renewals))
 	send("lease_failures_total", "Renewals and replacements that failed.", float64(l.Failures))
 	send("lease_replacements_total", "Lost worker IDs that were replaced.", float64(l.Replacements))
-	send("lease_restored_total", "Times that the store had lost the record of the worker ID, and it was put back.", float64(l.Restored))
-	send("lease_wait_seconds", "How much longer no worker ID is taken because the store lost its entries; 0 if nothing is waited for.",
+	send("lease_restored_total", "Lost records of the worker ID that were put back.", float64(l.Restored))
+	send("lease_wait_seconds", "Rest of the wait for a worker ID after the store lost its entries, or 0.",
 		max(0, seconds(now, l.WaitsUntil)))
-	send("lease_clones_total", "Times that the machine was cloned, and another worker ID was taken.", float64(l.Clones))
-	send("lease_clone_guard", "1 if the hypervisor tells that the machine was cloned, else 0.", number(l.Guarded))
+	send("lease_clones_total", "Clones of the machine, after which another worker ID was acquired.", float64(l.Clones))
+	send("lease_clone_guard", "1 if the hypervisor reports clones of the machine, else 0.", number(l.Guarded))
 	if l.Clock.Known {
-		send("lease_clock_synchronized", "1 if the kernel says that a time service sets the clock, else 0.",
+		send("lease_clock_synchronized", "1 if the kernel reports that a time service sets the clock, else 0.",
 			number(l.Clock.Synchronized))
-		send("lease_clock_max_error_seconds", "How far the clock may be off, by the time service.", l.Clock.MaxError.Seconds())
+		send("lease_clock_max_error_seconds", "Maximum error of the clock, as the kernel reports it.", l.Clock.MaxError.Seconds())
 	}
-	send("lease_last_renewal_timestamp_seconds", "When the last successful renewal began.", seconds(time.Unix(0, 0), l.Renewed))
+	send("lease_last_renewal_timestamp_seconds", "Start of the last successful renewal.", seconds(time.Unix(0, 0), l.Renewed))
 	send("lease_last_renewal_successful", "1 if the last renewal succeeded, else 0.", number(l.LastError == nil))
 	send("lease_store_away", "1 if renewals go to the local copy only, else 0.", number(l.Away != nil))
 	send("lease_store_unsafe_settings", "Settings with which the store's engine may lose acknowledged writes.", float64(len(l.Unsafe)))
 	send("lease_ended", "1 after Release, or after a loss with OnLoss: Stop, else 0.", number(c.lease.Err() != nil))
 }
 
-// seconds returns the time from one instant to another. A time.Duration would overflow for a
-// layout that lasts longer than 292 years.
+// seconds returns the time from one instant to another. A time.Duration would overflow if a layout
+// lasts for more than 292 years.
 func seconds(from, to time.Time) float64 {
 	return float64(to.Unix()-from.Unix()) + float64(to.Nanosecond()-from.Nanosecond())/1e9
 }

@@ -27,11 +27,11 @@ func wantsText(r *http.Request) bool {
 	return preference(qualities, "text/plain", "text/*", "*/*") > preference(qualities, "application/json", "application/*", "*/*")
 }
 
-// mediaRange matches an element of the header: a comma separates elements unless it is quoted.
+// mediaRange matches an element of the header. Quoted commas do not separate elements.
 var mediaRange = regexp.MustCompile(`([^,"]|"([^"\\]|\\.)*"?)+`)
 
-// preference returns the quality of the first range that the client names, 0 if it names none, and
-// -1 if it refuses the range with q=0.
+// preference returns the quality of the first of the ranges that the client names, -1 if that is
+// q=0, a refusal, and 0 if the client names none.
 func preference(qualities map[string]float64, ranges ...string) float64 {
 	for _, r := range ranges {
 		if q, ok := qualities[r]; ok {
@@ -44,7 +44,7 @@ func preference(qualities map[string]float64, ranges ...string) float64 {
 	return 0
 }
 
-// quality reads the parameter q. Without it the quality is 1.
+// quality parses the parameter q. The default is 1.
 func quality(text string) (float64, bool) {
 	if text == "" {
 		return 1, true

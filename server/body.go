@@ -8,10 +8,10 @@ import (
 	"os"
 )
 
-// maxBody bounds the bytes of a request, before and after decompression.
+// maxBody is the maximum size of a request in bytes, before and after decompression.
 const maxBody = 64 << 10
 
-// bounded bounds what is read of a request, and hides the addresses that errors of net have.
+// bounded limits the size of requests, and replaces errors of net, which have addresses.
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != http.NoBody {
@@ -33,10 +33,10 @@ func (b body) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// slowError says that a request did not come to its end in time.
+// slowError is the error of a request that did not arrive in time.
 type slowError struct{}
 
-func (slowError) Error() string { return "the request did not come in time" }
+func (slowError) Error() string { return "the request did not arrive in time" }
 
-// Is lets connect give the error its code.
+// Is makes connect return the code deadline_exceeded.
 func (slowError) Is(target error) bool { return target == context.DeadlineExceeded }

@@ -36,7 +36,7 @@ func TestRequestThatDoesNotEndShowsNoAddress(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // the time for the answer begins with the end of the header
 		fmt.Fprintf(conn, "Content-Type: %s\r\nContent-Length: 100\r\n\r\n\x00\x00\x00\x00\x0c{", kind)
 		answer, _ := io.ReadAll(conn)
-		assert.Contains(t, string(answer), "the request did not come in time", path)
+		assert.Contains(t, string(answer), "the request did not arrive in time", path)
 		assert.NotContains(t, string(answer), "127.0.0.1", path)
 		assert.NotContains(t, string(answer), "tcp", path)
 	}

@@ -2,8 +2,7 @@ package server
 
 import "context"
 
-// call is what the parts of the server know of a request. The middleware that finds something out
-// sets its field.
+// call is what the middleware knows about a request. Each part sets its own field.
 type call struct {
 	token   Token
 	quota   quota
@@ -14,7 +13,7 @@ type call struct {
 
 type callKey struct{}
 
-// of returns the call that a context belongs to, or one without limits.
+// of returns the call of a context, or one without limits.
 func of(ctx context.Context) *call {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		return c

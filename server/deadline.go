@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// within bounds the time of a request by its context.
+// within gives the contexts of requests a deadline.
 func within(limit time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(&deadline{Context: r.Context(), until: time.Now().Add(limit)}))
 	})
 }
 
-// deadline is a context that ends at a time. Its timer starts when somebody waits for the end: most
-// calls do not wait, and a timer would add a tenth to their cost.
+// deadline is a context with a deadline, whose timer starts with the first call of Done: most calls
+// do not wait, and a timer would add a tenth to their cost.
 type deadline struct {
-	context.Context // of net/http, which ends it with the answer
+	context.Context // of net/http, which ends it after the answer
 	until           time.Time
 	once            sync.Once
 	timed           context.Context // with the timer; nil until Done is called
@@ -46,8 +46,8 @@ func (d *deadline) Err() error {
 	return context.DeadlineExceeded
 }
 
-// paced bounds each wait of an answer in parts for the client, instead of the whole answer. The
-// handler says by the pace when it begins to wait for something else.
+// paced limits each read or write of a stream, instead of the whole answer. The handler uses the
+// pace to suspend the limit while the client waits for the server.
 func paced(limit time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		of(r.Context()).pace = pace{http.NewResponseController(w), limit}
@@ -55,22 +55,20 @@ func paced(limit time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// pace sets the deadlines of a request's connection. None of its methods fails on the connections of
-// net/http.
+// pace sets the deadlines of a request's connection.
 type pace struct {
-	control *http.ResponseController // nil: leaves the deadlines as they are
+	control *http.ResponseController // nil means no changes
 	limit   time.Duration
 }
 
-// rest lets the client be silent: it waits for the server. Without that, net/http would end the
-// request at the deadlines of the server.
-func (p pace) rest() { p.set(time.Time{}) }
+// unlimitClient removes the deadlines, which net/http has set for the whole request.
+func (p pace) unlimitClient() { p.set(time.Time{}) }
 
-// goOn gives the client the limit for the next read or write.
-func (p pace) goOn() { p.set(time.Now().Add(p.limit)) }
+// limitClient limits the client's next read or write.
+func (p pace) limitClient() { p.set(time.Now().Add(p.limit)) }
 
 func (p pace) set(deadline time.Time) {
-	if p.control != nil {
+	if p.control != nil { // the connections of net/http support deadlines
 		_ = p.control.SetReadDeadline(deadline)
 		_ = p.control.SetWriteDeadline(deadline)
 	}

@@ -20,14 +20,14 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// failure is an error as a client gets it.
+// failure is an error for a client.
 type failure struct {
 	code    connect.Code
-	status  int    // of HTTP, for what is no call; 0: the status of the code
-	field   string // the field that is invalid, or ""
+	status  int    // the HTTP status, if it is not that of the code
+	field   string // the invalid field, or ""
 	message string
-	most    int64         // the greatest value allowed, if the field is greater; otherwise 0
-	retry   time.Duration // the time after which the same call may succeed; 0: it never does
+	most    int64         // the field's maximum, if the field is greater; otherwise 0
+	retry   time.Duration // the time after which the same call may succeed; 0 means never
 	cause   error         // the error for the log, if the client must not see it
 }
 
@@ -47,7 +47,7 @@ func failed(code connect.Code, format string, args ...any) failure {
 	return f
 }
 
-// wrong returns the failure of a field that is invalid.
+// wrong returns the failure of an invalid field.
 func wrong(field, format string, args ...any) failure {
 	return failure{code: connect.CodeInvalidArgument, field: field, message: fmt.Sprintf(format, args...)}
 }
@@ -64,7 +64,7 @@ func tooMany(field string, most int64, format string, args ...any) failure {
 	return f
 }
 
-// refused returns the failure of a request of HTTP that is no call, and has no code in the metrics.
+// refused returns the failure of an HTTP request that is not a call, and has no code in metrics.
 func refused(status int, code connect.Code, format string, args ...any) failure {
 	return failure{status: status, code: code, message: fmt.Sprintf(format, args...)}
 }
@@ -79,14 +79,13 @@ var (
 	errUnread      = failed(connect.CodeUnavailable, "the watermark cannot be read now: the server's log says why")
 	errUnavailable = failed(connect.CodeUnavailable, "no ID can be issued now, because of the server's lease or clock: its log says why")
 	errExhausted   = failed(connect.CodeFailedPrecondition, "%v", snowflake.ErrTimeExhausted)
-	errLate        = failed(connect.CodeDeadlineExceeded, "the answer would come after the deadline")
+	errLate        = failed(connect.CodeDeadlineExceeded, "the answer would be later than the deadline")
 	errCanceled    = failed(connect.CodeCanceled, "the client has gone")
 	errInternal    = failed(connect.CodeInternal, "the server has failed: its log says why")
 )
 
-// failures has what clients are told of other packages' errors, which may name users, databases,
-// hosts or processes. The first that matches applies: an expired lease comes before a deadline,
-// because its cause may be a deadline of the store.
+// failures maps errors of other packages, which may name users, databases, hosts or processes, to
+// failures. The first match applies: the cause of an expired lease may be a deadline of the store.
 var failures = []struct {
 	err    error
 	told   failure
@@ -100,7 +99,7 @@ var failures = []struct {
 	{snowflake.ErrTimeExhausted, errExhausted, true},
 }
 
-// failureOf returns the failure that answers an error.
+// failureOf returns the failure for an error.
 func failureOf(err error) (f failure) {
 	if errors.As(err, &f) {
 		return f
@@ -119,7 +118,7 @@ func failureOf(err error) (f failure) {
 	return f
 }
 
-// fail returns the failure that answers an error, and notes it for the log and the metrics.
+// fail returns the failure for an error, and records it for logs and metrics.
 func fail(ctx context.Context, err error) failure {
 	f := failureOf(err)
 	if f.status == 0 {
@@ -128,7 +127,7 @@ func fail(ctx context.Context, err error) failure {
 	return f
 }
 
-// header returns what the failure adds to the header of an answer.
+// header returns the failure's headers.
 func (f failure) header() http.Header {
 	h := http.Header{}
 	if f.retry > 0 {
@@ -145,14 +144,14 @@ func (f failure) rpc() *connect.Error {
 	e := connect.NewError(f.code, f)
 	maps.Copy(e.Meta(), f.header())
 	add := func(detail proto.Message) {
-		if d, err := connect.NewErrorDetail(detail); err == nil { // it can always be marshalled
+		if d, err := connect.NewErrorDetail(detail); err == nil { // does not fail for these messages
 			e.AddDetail(d)
 		}
 	}
 	if f.field != "" {
 		add(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: f.field, Description: f.message}}})
 	}
-	if f.most > 0 { // a client can ask again for fewer
+	if f.most > 0 { // for clients that then ask for fewer
 		add(&errdetails.ErrorInfo{
 			Reason: "TOO_MANY", Domain: "snowflake", Metadata: map[string]string{"field": f.field, "max": fmt.Sprint(f.most)},
 		})
@@ -163,8 +162,7 @@ func (f failure) rpc() *connect.Error {
 	return e
 }
 
-// statuses has the HTTP statuses of codes, as the Connect protocol has them. The status of other
-// codes is 500.
+// statuses maps codes to HTTP statuses, as the Connect protocol does. Other codes have status 500.
 var statuses = map[connect.Code]int{
 	connect.CodeInvalidArgument:   http.StatusBadRequest,
 	connect.CodeUnauthenticated:   http.StatusUnauthorized,
@@ -175,7 +173,7 @@ var statuses = map[connect.Code]int{
 	connect.CodeDeadlineExceeded:  http.StatusGatewayTimeout,
 }
 
-// problem is the form of all errors in JSON.
+// problem is an error in JSON.
 type problem struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -184,7 +182,7 @@ type problem struct {
 
 func (p problem) text() []byte { return []byte(p.Message + "\n") }
 
-// write answers a request of HTTP.
+// write writes the answer to an HTTP request.
 func (f failure) write(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(w.Header(), f.header())
 	status := cmp.Or(f.status, statuses[f.code], http.StatusInternalServerError)

@@ -6,7 +6,7 @@ import (
 	"connectrpc.com/connect"
 )
 
-// inOneForm gives the errors of net/http, of connect and of Home the form of all errors.
+// inOneForm converts the errors of net/http, connect and Home to the form of the server's errors.
 func inOneForm(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&former{ResponseWriter: w, r: r}, r)
@@ -16,7 +16,7 @@ func inOneForm(next http.Handler) http.Handler {
 type former struct {
 	http.ResponseWriter
 	r        *http.Request
-	replaced bool // whether the body of an error was replaced
+	replaced bool // the body of an error was replaced
 }
 
 func (f *former) WriteHeader(status int) {
@@ -30,7 +30,8 @@ func (f *former) WriteHeader(status int) {
 	e.write(f.ResponseWriter, f.r)
 }
 
-// foreign returns the failure that stands for a status with which this package does not answer.
+// foreign returns the failure for a status that this package does not use itself, or the zero
+// failure.
 func (f *former) foreign(status int) failure {
 	switch status {
 	case http.StatusNotFound:

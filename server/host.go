@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/connect"
 )
 
-// calledBy refuses requests that call the server by another name than these. If names is nil, all
+// calledBy refuses requests with a Host that is neither local nor in names. If names is nil, all
 // are allowed.
 func calledBy(names []string, next http.Handler) http.Handler {
 	if names == nil {
@@ -31,7 +31,7 @@ func isLocal(host string) bool {
 	return host == "" || strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback()
 }
 
-// nameOf returns a host without its port, and without the point that ends a fully qualified name.
+// nameOf returns a host without its port, and without the trailing dot of a fully qualified name.
 func nameOf(host string) string {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

@@ -20,10 +20,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-// answer is what a request of HTTP gets: its JSON or, if the client prefers that, its text.
+// answer is the answer to an HTTP request. It is written as JSON or, if the client prefers it, as
+// text.
 type answer interface{ text() []byte }
 
-// get answers with what to returns, and refuses parameters of the query that to does not know.
+// get returns a handler that writes the results of to, and refuses unknown parameters of the query.
 func get(to func(r *http.Request) (answer, error), parameters ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := check(r.URL.RawQuery, parameters)
@@ -39,7 +40,7 @@ func get(to func(r *http.Request) (answer, error), parameters ...string) http.Ha
 	})
 }
 
-// check returns an error if a parameter of the query would be ignored.
+// check returns an error if a parameter of the query is unknown or repeated.
 func check(rawQuery string, parameters []string) error {
 	if rawQuery == "" {
 		return nil
@@ -63,7 +64,7 @@ func check(rawQuery string, parameters []string) error {
 	return nil
 }
 
-// The values of headers, which all answers share.
+// The values of headers, shared by all answers.
 var (
 	varies  = []string{"Accept"}
 	noStore = []string{"no-store"}
@@ -87,7 +88,7 @@ func write(w http.ResponseWriter, r *http.Request, status int, a answer) {
 	_ = json.NewEncoder(w).Encode(a) // fails only if the client is gone
 }
 
-// one and many are the answers with new IDs.
+// one and many are answers with new IDs.
 type one struct {
 	ID snowflake.ID `json:"id"`
 }
@@ -143,7 +144,7 @@ func (s *Server) identify(r *http.Request) (answer, error) {
 	if err != nil {
 		return nil, refused(http.StatusRequestTimeout, connect.CodeDeadlineExceeded, "%v", slowError{})
 	}
-	// To identify IDs costs far more time than to issue them, but a client may always ask once.
+	// Identifying IDs takes far longer than issuing them, but each client may send one request.
 	if err := of(r.Context()).room.take(min(int64(len(body))/1024, s.load.max/8, s.load.share/8)); err != nil {
 		return nil, err
 	}

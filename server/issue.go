@@ -39,7 +39,7 @@ func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 	return ids, err
 }
 
-// atOnce returns an error if a call may not ask for n IDs, at all or with this token.
+// atOnce returns an error if n IDs are more than a call, or the call's token, may ask for.
 func (s *Server) atOnce(ctx context.Context, field string, n int64) error {
 	if most := int64(of(ctx).quota.atOnce()); n > most && n <= int64(s.o.MaxIDs) {
 		return tooMany(field, most, "%d is over the %d that the token's quota allows at once: "+
@@ -48,7 +48,7 @@ func (s *Server) atOnce(ctx context.Context, field string, n int64) error {
 	return inRange(field, n, int64(s.o.MaxIDs))
 }
 
-// inRange returns an error if the number in a field is not from 1 to most.
+// inRange returns an error if n, the value of a field, is not in the range 1 to most.
 func inRange(field string, n, most int64) error {
 	switch {
 	case n > most:

@@ -6,17 +6,16 @@ import (
 	"sync"
 )
 
-// load counts what is in flight, in all and for each client.
+// load counts the weights of the requests in flight, in total and for each client.
 type load struct {
-	max, share int64 // the limits in all, and for a client
+	max, share int64 // the limits in total, and for a client
 
 	mu  sync.Mutex
 	now int64
 	of  map[string]int64
 }
 
-// limited refuses requests for which there is no room. A handler takes more room if its answer is
-// large.
+// limited refuses requests over the limits. A handler takes more room for a large answer.
 func (l *load) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		room := &of(r.Context()).room
@@ -30,14 +29,14 @@ func (l *load) limited(next http.Handler) http.Handler {
 	})
 }
 
-// room is what a request takes of a load.
+// room is a request's part of a load.
 type room struct {
-	load   *load // nil: without limits
+	load   *load // nil means no limits
 	client string
 	taken  int64
 }
 
-// take takes room for n more until the request ends.
+// take takes room for n until the request ends.
 func (r *room) take(n int64) error {
 	if r.load == nil {
 		return nil
@@ -51,7 +50,7 @@ func (r *room) take(n int64) error {
 
 func (r *room) leave() { _ = r.load.add(r.client, -r.taken) } // returning room does not fail
 
-// add takes room for n more of a client, or returns room if n is negative.
+// add takes room for n for a client, or gives it back if n is negative.
 func (l *load) add(client string, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,8 +73,8 @@ func (l *load) inFlight() float64 {
 	return float64(l.now)
 }
 
-// clientOf returns the client of a request: an IPv4 address, or a /64 network of IPv6, which
-// belongs to one host.
+// clientOf returns the client of a request: an IPv4 address, or a /64 network of IPv6, which one
+// host may use entirely.
 func clientOf(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -83,11 +82,11 @@ func clientOf(r *http.Request) string {
 	}
 	addr := from.Addr().Unmap()
 	if addr.Is6() {
-		network, _ := addr.Prefix(64) // never fails for IPv6
+		network, _ := addr.Prefix(64) // does not fail for IPv6
 		return network.String()
 	}
 	return addr.String()
 }
 
-// weight returns how much n IDs count, in addition to their request.
+// weight returns the weight of n IDs, in addition to that of their request.
 func weight(n int64) int64 { return n / 1024 }

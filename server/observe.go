@@ -34,7 +34,7 @@ type observer struct {
 	handler   http.Handler // of /metrics
 }
 
-// newObserver registers the metrics, and shows what the gauges return.
+// newObserver registers the server's metrics, and the gauges.
 func newObserver(o Options, gauges ...prometheus.Collector) (*observer, error) {
 	registry := o.Registry
 	if registry == nil {
@@ -44,7 +44,7 @@ func newObserver(o Options, gauges ...prometheus.Collector) (*observer, error) {
 	}
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "snowflake_server_request_duration_seconds",
-		Help:    "Time to answer a request, by method and code.",
+		Help:    "Duration of requests, by method and code.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"method", "code"})
 	clients := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -62,18 +62,18 @@ func newObserver(o Options, gauges ...prometheus.Collector) (*observer, error) {
 	}, nil
 }
 
-// gauges returns what the server shows of itself.
+// gauges returns the metrics of the server's state.
 func (s *Server) gauges() []prometheus.Collector {
 	gauge := prometheus.NewGaugeFunc
 	return []prometheus.Collector{
 		s.mark,
 		gauge(prometheus.GaugeOpts{
 			Name: "snowflake_server_in_flight",
-			Help: "What is in flight: 1 for a request, and 1 more for each 1,024 IDs of its answer or KiB of IDs to identify.",
+			Help: "Load in flight: 1 for a request, and 1 more for each 1,024 IDs of its answer or KiB of IDs to identify.",
 		}, s.load.inFlight),
 		gauge(prometheus.GaugeOpts{
 			Name: "snowflake_server_in_flight_limit",
-			Help: "How much may be in flight.",
+			Help: "Limit of the load in flight.",
 		}, func() float64 { return float64(s.load.max) }),
 		gauge(prometheus.GaugeOpts{
 			Name: "snowflake_server_connections",
@@ -81,7 +81,7 @@ func (s *Server) gauges() []prometheus.Collector {
 		}, func() float64 { return float64(s.open.Load()) }),
 		gauge(prometheus.GaugeOpts{
 			Name: "snowflake_server_waiting_seconds",
-			Help: "How long the server has waited for a worker ID since its start, as /readyz says. 0: it has one.",
+			Help: "Time that the server has waited for a worker ID since its start; 0 if it has one.",
 		}, func() float64 {
 			if s.issuer.Load() != nil {
 				return 0
@@ -107,8 +107,7 @@ func (o *observer) follow(gen *snowflake.Generator, l *lease.Lease, fleet string
 	return nil
 }
 
-// observed counts and logs the requests that a handler answers. A mux that is next sets the pattern
-// by which they are counted.
+// observed counts and logs the requests that next answers, by the pattern that a mux in it sets.
 func (o *observer) observed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun, c, seen := time.Now(), new(call), &seen{ResponseWriter: w}
@@ -118,13 +117,13 @@ func (o *observer) observed(next http.Handler) http.Handler {
 	})
 }
 
-// outcome is what the server says of a failure, beside the answer.
+// outcome is the result of a call for metrics and logs.
 type outcome struct {
-	code  string // of the server's error; empty if there is none
-	cause error  // for the log, if the client got another error
+	code  string // of the server's error, if there is one
+	cause error  // for the log, if the client must not see it
 }
 
-// seen notes the status and the length of an answer.
+// seen records the status and the length of an answer.
 type seen struct {
 	http.ResponseWriter
 	status int
@@ -160,7 +159,7 @@ func codeOf(c *call, s *seen) string {
 	return "ok"
 }
 
-// observe counts a request that was answered, and logs it.
+// observe counts and logs a request that was answered.
 func (o *observer) observe(r *http.Request, c *call, s *seen, took time.Duration) {
 	method, quiet := method(r)
 	code := codeOf(c, s)
@@ -192,14 +191,14 @@ func (o *observer) observe(r *http.Request, c *call, s *seen, took time.Duration
 	o.access.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// other is the name of all methods and paths that the server does not have.
+// other is the name for methods and paths that do not exist.
 const other = "other"
 
 // calls are the methods of the .proto.
 var calls = pb.File_snowflake_v1_snowflake_proto.Services().ByName("SnowflakeService").Methods()
 
-// method returns the name of a request for metrics and the log, one of a few, and whether it is one
-// that is made all the time.
+// method returns a request's name for metrics and logs, from a small set. quiet reports whether the
+// request is a probe or a scrape.
 func method(r *http.Request) (name string, quiet bool) {
 	if call, ok := strings.CutPrefix(r.URL.Path, "/"+snowflakev1connect.SnowflakeServiceName+"/"); ok {
 		if calls.ByName(protoreflect.Name(call)) == nil {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// quotas are the limits of clients, by the names of their tokens.
+// quotas holds the limiters of clients, by the names of their tokens.
 type quotas struct {
 	mu sync.Mutex
 	of map[string]*rate.Limiter
 }
 
-// charged lets requests use only the quota of their token.
+// charged sets the quota of requests, by their token.
 func (q *quotas) charged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := of(r.Context())
@@ -27,8 +27,8 @@ func (q *quotas) charged(next http.Handler) http.Handler {
 	})
 }
 
-// get returns the limit of a token's client, or nil. If the limit has changed, the IDs that were
-// left remain.
+// get returns the limiter of a token's client, or nil. If the limits have changed, the IDs that are
+// left stay.
 func (q *quotas) get(t Token) *rate.Limiter {
 	if t.IDsPerSecond == 0 {
 		return nil
@@ -47,8 +47,8 @@ func (q *quotas) get(t Token) *rate.Limiter {
 	return l
 }
 
-// quota bounds the IDs of a client.
-type quota struct{ *rate.Limiter } // nil: without a limit
+// quota limits the IDs of a client.
+type quota struct{ *rate.Limiter } // nil means no limit
 
 // spend takes n IDs.
 func (q quota) spend(n int) error {
@@ -62,7 +62,7 @@ func (q quota) spend(n int) error {
 	return f
 }
 
-// wait takes n IDs when the client may have them.
+// wait waits until the client may have n IDs, and takes them.
 func (q quota) wait(ctx context.Context, n int) error {
 	if q.Limiter == nil {
 		return nil
@@ -74,10 +74,10 @@ func (q quota) wait(ctx context.Context, n int) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return errors.Join(context.DeadlineExceeded, err) // the IDs would come after the deadline
+	return errors.Join(context.DeadlineExceeded, err) // the wait would exceed the deadline
 }
 
-// atOnce returns how many IDs the client may have at once.
+// atOnce returns the number of IDs that the client may have at once.
 func (q quota) atOnce() int {
 	if q.Limiter == nil {
 		return math.MaxInt

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-// layout parses the name or the spec of a layout. An empty text means the generator's.
+// layout parses the name or the spec of a layout. An empty text means the generator's layout.
 func (s *Server) layout(text string) (snowflake.Layout, error) {
 	if text == "" {
 		i, err := s.issues()
@@ -39,14 +39,14 @@ func sendable(l snowflake.Layout) error {
 	return nil
 }
 
-// longestLayout bounds the text of a layout in bytes, because errors have it, and errors are sent
-// in headers.
+// longestLayout is the maximum size of a layout's text in bytes: errors quote it, and are sent in
+// headers.
 const longestLayout = 200
 
 // writable reports whether a time can be written in JSON.
 func writable(t time.Time) bool { return t.Year() >= 1 && t.Year() <= 9999 }
 
-// decoded is an ID that was read.
+// decoded is the answer with the fields of an ID.
 type decoded struct{ answers.Decoded }
 
 func (d decoded) text() []byte {
@@ -57,7 +57,7 @@ func (d decoded) text() []byte {
 	return append(text, '\n')
 }
 
-// read reads and decodes an ID, in the first form that fits.
+// read parses an ID in the first form that fits, and decodes it. field names it in errors.
 func (s *Server) read(field, text, layout string) (d decoded, err error) {
 	readings, err := texts.IDs([]string{text})
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Server) read(field, text, layout string) (d decoded, err error) {
 	return s.decode(field, readings[0].IDs[0], readings[0].Form, layout)
 }
 
-// decode decodes an ID that was in a field, in a form.
+// decode decodes an ID. field names it in errors, and form is the form in which it was written.
 func (s *Server) decode(field string, id snowflake.ID, form, layout string) (d decoded, err error) {
 	l, err := s.layout(layout)
 	if err != nil {

@@ -24,7 +24,7 @@ func (s *Server) getReady(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// checker answers gRPC's question for health.
+// checker implements gRPC's health check.
 type checker struct{ s *Server }
 
 func (c checker) Check(ctx context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
@@ -37,18 +37,18 @@ func (c checker) Check(ctx context.Context, r *grpchealth.CheckRequest) (*grpche
 	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
 }
 
-// readyTime bounds the wait of /readyz for its ID, if there is no lease to ask. If others are served
-// first for longer, the server is busy, and so it is ready.
+// readyTime is the maximum wait of /readyz for an ID, if there is no lease to ask. A server that is
+// busy with other calls for longer is ready.
 const readyTime = time.Second
 
-// whyNotReady returns the error for a client, or nil if the server is ready.
+// whyNotReady returns nil if the server is ready, and otherwise the error for a client.
 func (s *Server) whyNotReady(ctx context.Context) error {
 	err := s.try(ctx)
 	if err == nil {
 		return nil
 	}
 	f := failureOf(err)
-	of(ctx).outcome.cause = f.cause // the probe was answered, so it has no code
+	of(ctx).outcome.cause = f.cause // no code, because the probe was answered
 	if e := new(lease.NotReadyError); errors.As(err, &e) {
 		return fmt.Errorf("%w: %s", f, e.Next)
 	}

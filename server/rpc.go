@@ -16,8 +16,8 @@ import (
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 )
 
-// plainJSON is JSON that includes numbers that are 0, which protobuf's JSON leaves out. So an
-// answer of Decode has the same keys as that of /decode.
+// plainJSON is a codec for JSON with zero numbers, which protobuf's JSON omits, so that answers of
+// Decode have the same keys as those of /decode.
 type plainJSON struct{ name string }
 
 func (c plainJSON) Name() string { return c.name }
@@ -32,7 +32,7 @@ func (plainJSON) Unmarshal(text []byte, message any) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, message.(proto.Message))
 }
 
-// answering gives the errors of the service the form of its protocol.
+// answering converts the service's errors to those of the protocol.
 type answering struct{}
 
 func (answering) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
@@ -63,7 +63,7 @@ func (answering) WrapStreamingClient(next connect.StreamingClientFunc) connect.S
 	return next
 }
 
-// service answers the calls of the .proto.
+// service implements the service of the .proto.
 type service struct{ s *Server }
 
 func (v service) NextID(ctx context.Context, _ *pb.NextIDRequest) (*pb.NextIDResponse, error) {
@@ -76,7 +76,7 @@ func (v service) Batch(ctx context.Context, in *pb.BatchRequest) (*pb.BatchRespo
 	return &pb.BatchResponse{Ids: numbers(ids), Nonce: in.Nonce}, err
 }
 
-// Stream sends in.N IDs. The next batch is issued when the client has room for it.
+// Stream sends in.N IDs. A batch is issued when the client has read the previous one.
 func (v service) Stream(ctx context.Context, in *pb.StreamRequest, to *connect.ServerStream[pb.StreamResponse]) error {
 	i, err := v.s.issues()
 	if err != nil {
@@ -96,18 +96,18 @@ func (v service) Stream(ctx context.Context, in *pb.StreamRequest, to *connect.S
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(v.s.drained, func() { cancel(errDraining) })()
-	defer c.pace.goOn() // so that the client does not delay the end
+	defer c.pace.limitClient() // so that the client cannot delay the end
 	batch := make([]snowflake.ID, min(size, in.N))
 	for left := in.N; left > 0; left -= int64(len(batch)) {
 		batch = batch[:min(int64(len(batch)), left)]
-		c.pace.rest()
+		c.pace.unlimitClient()
 		if err := c.quota.wait(ctx, len(batch)); err != nil {
 			return err
 		}
 		if _, err := i.gen.Fill(ctx, batch); err != nil {
 			return cmp.Or(context.Cause(ctx), err)
 		}
-		c.pace.goOn()
+		c.pace.limitClient()
 		if err := to.Send(&pb.StreamResponse{Ids: numbers(batch)}); err != nil {
 			return context.Canceled // the client is gone
 		}

@@ -1,58 +1,58 @@
-// Package server serves a generator of IDs to other processes, over HTTP and gRPC.
+// Package server serves the IDs of a generator to other processes, over HTTP and gRPC.
 //
 //	s, err := server.New(gen, &server.Options{Lease: l})
 //	...
 //	err = s.HTTPServer("127.0.0.1:8080").ListenAndServe()
 //
-// One handler speaks gRPC, gRPC-Web, and the Connect protocol (JSON or protobuf by POST), with the
+// One handler serves gRPC, gRPC-Web, and the Connect protocol (JSON or protobuf by POST), with the
 // methods of proto/snowflake/v1/snowflake.proto. It also answers plain HTTP requests:
 //
 //	GET /id            a new ID
 //	GET /ids?n=100     new IDs
-//	GET /decode/ID     the fields of an ID; ?layout=twitter for another layout than the generator's
-//	POST /identify     the layouts that the IDs of the body, one a line, most likely have
+//	GET /decode/ID     the fields of an ID; ?layout=twitter if the layout is not the generator's
+//	POST /identify     the likely layouts of the IDs in the body, one a line
 //	GET /watermark     an ID below every ID issued from now on: see Options.Watermark
 //	GET /openapi.json  the description of these five
 //	GET /healthz       200 if the process runs
 //	GET /readyz        200 if an ID could be issued now
 //	GET /metrics       metrics for Prometheus
 //
-// For gRPC, it has the services grpc.health.v1.Health, which says what /readyz says, and
+// For gRPC, it has the services grpc.health.v1.Health, whose answer is that of /readyz, and
 // reflection.
 //
-// The first five answer in JSON, in which an ID is a string, because JavaScript and many parsers of
-// JSON round numbers above 2^53. If the header Accept prefers text/plain, they answer in text, and
-// write one ID a line. They refuse parameters that they do not know.
+// The first five answer in JSON, with IDs as strings, because JavaScript and many JSON parsers
+// round numbers above 2^53. If the header Accept prefers text/plain, they answer in text, with one
+// ID a line. They refuse unknown parameters.
 //
-// Any number of servers may run side by side, if each has a generator with its own worker ID, which
-// a lease assigns. The servers do not communicate.
+// Any number of servers may run at the same time if each has a generator with its own worker ID,
+// which a lease assigns. The servers do not communicate.
 //
 // # Errors
 //
-// An error has a code of gRPC, and over HTTP the corresponding status. In JSON it is an object with
-// code, message and, if it is about a field, field; in text it is the message.
+// An error has a gRPC code and, over HTTP, the corresponding status. In JSON it is an object with
+// code, message and, if a field is invalid, field; in text it is the message.
 //
 //	invalid_argument    400  a field of the request is invalid (1)
 //	                    413  the request has over 64 KiB
-//	                    415  a method of the .proto has another Content-Type
-//	deadline_exceeded   408  the IDs of POST /identify did not come in time
+//	                    415  the Content-Type is not one of the method's
+//	deadline_exceeded   408  the IDs of POST /identify did not arrive in time
 //	not_found           404  there is no such path
-//	unimplemented       405  the path has another method
+//	unimplemented       405  the path has other methods
 //	permission_denied   421  the header Host does not name the server: see Options.Hosts
 //	unauthenticated     401  no valid token: send "Authorization: Bearer TOKEN"
 //	resource_exhausted  429  too much is in flight: retry after Retry-After, or ask for fewer IDs
 //	unimplemented       501  the server has no Options.Watermark
-//	                    505  gRPC's reflection was asked over HTTP/1
+//	                    505  gRPC's reflection needs HTTP/2
 //	unavailable         503  no ID or watermark now (2): retry after Retry-After, or elsewhere
-//	deadline_exceeded   504  the IDs would come too late: wait longer, or ask for fewer IDs
+//	deadline_exceeded   504  the IDs would be too late: wait longer, or ask for fewer IDs
 //
-//	(1) The error names the field: in gRPC, with a BadRequest. If a number is too large, there is
-//	    also an ErrorInfo with the reason TOO_MANY and the greatest number as max.
+//	(1) The error names the field, in gRPC with a BadRequest. If a number is too large, there is
+//	    also an ErrorInfo with the reason TOO_MANY and the maximum as max.
 //	(2) The server waits for its generator, the lease has expired, the clock went back, or the
 //	    watermark cannot be read.
 //
-// IDs of an answer that is lost are never issued again. So a client may repeat any call, and gets
-// other IDs.
+// If a reply is lost, its IDs are not issued again: a client may repeat any call, and gets other
+// IDs.
 package server
 
 import (
@@ -78,78 +78,77 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// Options are the settings of New. The zero value, and nil, consist entirely of defaults.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Lease is the generator's lease, which /readyz and /metrics follow. It is nil if there is
-	// none.
+	// Lease is the generator's lease, for /readyz and /metrics, or nil.
 	Lease *lease.Lease
 
-	// WaitsFor returns what the server waits for before Begin, if New gets no generator. Every
-	// client of /readyz sees it, so it must not name users, databases or hosts.
+	// WaitsFor describes, until Begin, what the server waits for if New gets no generator. Clients
+	// of /readyz see it, so it must not name users, databases or hosts.
 	WaitsFor func() string
 
-	// Watermark reads the watermark of the generator's store: it is the method Read of a
-	// lease.WatermarkReader. It is called if Server.Watermark, GET /watermark or the method
-	// Watermark is, and at most once a second. If a holder keeps the watermark back, the client
-	// learns the holder's owner and host. For a minute after a call, a metric has the watermark's
-	// age, and answers have the header Snowflake-Watermark. HAZARD: a client of the server has no
-	// Lease.Hold. The watermark may pass IDs that the client has not stored yet: store them under
-	// the fence of docs/watermark.md. If Watermark is nil, the server offers no watermark.
+	// Watermark reads the watermark of the generator's store, as the method Read of a
+	// lease.WatermarkReader does. It is called for Server.Watermark, GET /watermark and the method
+	// Watermark, at most once a second. If a holder keeps the watermark back, clients see the
+	// holder's owner and host. For a minute after a call, a metric has the watermark's age, and
+	// answers have the header Snowflake-Watermark. If Watermark is nil, the server has no
+	// watermark.
+	//
+	// HAZARD: a client of the server has no Lease.Hold, so the watermark may pass IDs that the
+	// client has not stored yet. Store them under the fence of docs/watermark.md.
 	Watermark func(context.Context) (lease.Mark, error)
 
-	// MaxIDs is how many IDs one call of Batch or GET /ids may ask for. The default is 100,000.
+	// MaxIDs is the maximum number of IDs in a call of Batch or GET /ids. The default is 100,000.
 	MaxIDs int
 
-	// MaxStreamTime bounds the duration of a Stream, however many IDs it asks for. The default is
-	// 10 minutes.
+	// MaxStreamTime is the maximum duration of a Stream. The default is 10 minutes.
 	MaxStreamTime time.Duration
 
-	// MaxInFlight bounds the requests that are answered at a time, and so the memory. A request
-	// counts 1, and 1 more for each 1,024 IDs that it asks for, or each KiB of IDs to identify, up
-	// to an eighth of what the client may use. Requests beyond the limit are refused with
-	// resource_exhausted. The default is 1,024.
+	// MaxInFlight limits the concurrent requests, and so the memory. A request counts 1, and 1 more
+	// for each 1,024 IDs that it asks for, or each KiB of IDs to identify, up to an eighth of the
+	// client's limit. Requests over the limit are refused with resource_exhausted. The default is
+	// 1,024.
 	MaxInFlight int
 
-	// MaxPerClient bounds the part of MaxInFlight that one client may use: an IPv4 address or a /64
-	// network of IPv6. Requests beyond it are refused with resource_exhausted. Behind a proxy,
-	// all requests can come from one address: then set it to MaxInFlight, and let the proxy bound
+	// MaxPerClient is the part of MaxInFlight that one client may use: an IPv4 address or a /64
+	// network of IPv6. Requests over the limit are refused with resource_exhausted. Behind a proxy,
+	// all requests can come from one address: then set it to MaxInFlight, and let the proxy limit
 	// each client. The default is half of MaxInFlight, or more if one call of MaxIDs needs more.
 	MaxPerClient int
 
-	// Timeout bounds the duration of a call, except Stream, from reading its request to writing its
-	// answer. The default is 10 seconds.
+	// Timeout is the maximum duration of a call, except Stream, from reading its request to writing
+	// its answer. The default is 10 seconds.
 	Timeout time.Duration
 
-	// Tokens returns the bearer tokens, one of which a request must carry. It is called for each
-	// request, so the tokens may change: while clients change to a new token, return both. Requests
-	// to /healthz, /readyz, /openapi.json, grpc.health.v1.Health and Home never need a token.
-	// If Tokens is nil, no request does.
+	// Tokens returns the valid bearer tokens. It is called for each request, so the tokens may
+	// change: while clients change to a new token, return both. Requests to /healthz, /readyz,
+	// /openapi.json, grpc.health.v1.Health and Home need no token. If Tokens is nil, no request
+	// does.
 	Tokens func() []Token
 
-	// Hosts are the names by which clients may call the server, in the header Host. localhost and
-	// the addresses of the loopback interface always may. A request with another name is refused
-	// with status 421: it may come from a page of another site, whose name was made to resolve to
-	// this host (DNS rebinding). If Hosts is nil, all names are allowed.
+	// Hosts are the names of the server that are allowed in the header Host, in addition to
+	// localhost and the loopback addresses. A request with another name is refused with status 421:
+	// it may come from a page of another site, whose name was made to resolve to this host (DNS
+	// rebinding). If Hosts is nil, all names are allowed.
 	Hosts []string
 
-	// Logger gets the reason, at most once in ten seconds, why no ID could be issued: answers leave
-	// out errors that may name users, databases or hosts. The default is slog.Default().
+	// Logger receives the reason why no ID could be issued, at most once in ten seconds: answers
+	// omit errors that may name users, databases or hosts. The default is slog.Default().
 	Logger *slog.Logger
 
-	// AccessLog gets a message for each request, except for /metrics and probes: /healthz, /readyz
-	// and grpc.health.v1.Health. If it is nil, there is no such log.
+	// AccessLog receives a message for each request, except for /metrics and probes: /healthz,
+	// /readyz and grpc.health.v1.Health. If it is nil, there is no access log.
 	AccessLog *slog.Logger
 
-	// Registry gets the metrics, and /metrics shows it. The default is one of the server's own,
-	// with the metrics of the Go runtime and the process.
+	// Registry receives the metrics, and is what /metrics serves. The default is a new one, with
+	// the metrics of the Go runtime and the process.
 	Registry *prometheus.Registry
 
-	// Fleet, if it is not empty, is a label of the metrics of the generator and its lease. Fleets
-	// of one job that have different stores need different names, or the alert on shared worker IDs
-	// fires.
+	// Fleet, if not empty, is a label of the metrics of the generator and its lease. Fleets of one
+	// job that have different stores need different names, or the alert on shared worker IDs fires.
 	Fleet string
 
-	// Home answers requests for all other paths, such as /. If it is nil, they are not found.
+	// Home serves all other paths, such as /. If it is nil, they are not found.
 	Home http.Handler
 }
 
@@ -174,10 +173,10 @@ type issuer struct {
 	lease *lease.Lease // or nil
 }
 
-// New returns a handler that serves gen. If gen is nil and Options.WaitsFor is not, the server
-// waits for Begin: it answers probes and metrics, and refuses with unavailable all requests that
-// need a generator. If an option is negative, the error matches snowflake.ErrInvalidOptions and
-// names the option; other errors mean that Registry refused the metrics.
+// New returns a server of gen. If gen is nil and Options.WaitsFor is not, the server waits for
+// Begin: it answers probes and metrics, and refuses requests that need a generator with
+// unavailable. If an option is out of range, the error matches snowflake.ErrInvalidOptions and
+// names the option; other errors are those of Registry, which refused the metrics.
 func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -201,8 +200,8 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	return s, nil
 }
 
-// Begin ends the wait of a server that was made without a generator: from then on it serves gen,
-// whose lease is l or nil. Call it once. An error means that Registry refused the metrics.
+// Begin gives gen, and its lease l or nil, to a server that was made without a generator. Call it
+// once. It returns an error if Registry refused the metrics.
 func (s *Server) Begin(gen *snowflake.Generator, l *lease.Lease) error {
 	if err := s.observer.follow(gen, l, s.o.Fleet); err != nil {
 		return err
@@ -211,7 +210,7 @@ func (s *Server) Begin(gen *snowflake.Generator, l *lease.Lease) error {
 	return nil
 }
 
-// issues returns the generator and its lease, or an error that says what the server waits for.
+// issues returns the generator and its lease, or an error with what the server waits for.
 func (s *Server) issues() (*issuer, error) {
 	if i := s.issuer.Load(); i != nil {
 		return i, nil
@@ -256,12 +255,12 @@ func orDefault[T int | time.Duration](name string, value *T, def T) error {
 	return nil
 }
 
-// outside is what each request passes before and after its handler.
+// outside returns a handler with the middleware for all requests.
 func (s *Server) outside(next http.Handler) http.Handler {
 	return bounded(s.closing(s.observer.observed(inOneForm(next))))
 }
 
-// guarded refuses a request without a valid token, or beyond the limits.
+// guarded refuses requests without a valid token, or over the limits.
 func (s *Server) guarded(limit time.Duration, next http.Handler) http.Handler {
 	return within(limit, authorized(s.o.Tokens, s.quotas.charged(s.load.limited(s.mark.shownIn(next)))))
 }
@@ -295,14 +294,14 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// reflection tells clients of gRPC which services the server has.
+// reflection adds gRPC's reflection of the services.
 func reflection(handle func(pattern string, h http.Handler), rpc []connect.HandlerOption, services ...string) {
 	reflector := grpcreflect.NewStaticReflector(services...)
 	handle(grpcreflect.NewHandlerV1(reflector, rpc...))
 	handle(grpcreflect.NewHandlerV1Alpha(reflector, rpc...))
 }
 
-// probes sets the handlers that tell whether the server is alive and ready.
+// probes adds the handlers for liveness and readiness.
 func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", within(s.timeToAnswer(), http.HandlerFunc(s.getReady)))
@@ -310,12 +309,12 @@ func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 	mux.Handle(path, within(s.timeToAnswer(), health))
 }
 
-// Registry returns the registry that /metrics shows, for metrics of your own.
+// Registry returns the registry that /metrics serves. You may add metrics.
 func (s *Server) Registry() *prometheus.Registry { return s.observer.registry }
 
 // Admin returns a handler of /healthz, /readyz, /metrics, grpc.health.v1.Health and reflection,
-// which needs no token. Serve it at another address, so that probes are answered even when clients
-// use all connections of the first.
+// without tokens. Serve it at another address, so that probes are answered even if clients use all
+// connections of the first.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	s.probes(mux, nil)
@@ -324,7 +323,7 @@ func (s *Server) Admin() http.Handler {
 	return s.outside(mux)
 }
 
-// only returns a handler that refuses requests because the path has only these methods.
+// only returns a handler that refuses requests with a method other than these.
 func only(methods string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", methods)
@@ -335,8 +334,8 @@ func only(methods string) http.HandlerFunc {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// closing closes connections while the server drains: Shutdown closes idle ones, on which a request
-// may be on its way.
+// closing ends connections with their next answer while the server drains. Shutdown alone closes
+// idle connections, on which a request may be arriving.
 func (s *Server) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.drained.Err() != nil && r.ProtoMajor == 1 {
@@ -346,12 +345,12 @@ func (s *Server) closing(next http.Handler) http.Handler {
 	})
 }
 
-// timeToAnswer is the part of Timeout that a call may use. The rest is for writing a refusal.
+// timeToAnswer returns the part of Timeout that a call may use. The rest is for writing a refusal.
 func (s *Server) timeToAnswer() time.Duration { return s.o.Timeout - s.o.Timeout/20 }
 
-// Drain makes /readyz answer that the server is not ready, ends streams, and closes the connections
-// of HTTP/1 after their next answer. Everything else is answered as before. Call it before
-// http.Server.Shutdown, early enough for load balancers to notice.
+// Drain makes /readyz answer that the server is not ready, ends streams, and closes connections of
+// HTTP/1 after their next answer. Other requests are answered as usual. Call Drain early enough
+// before http.Server.Shutdown for load balancers to notice.
 func (s *Server) Drain() { s.drain() }
 
 func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
@@ -363,8 +362,8 @@ func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// HTTPServer returns a server for the handler that gives up slow clients, and speaks
-// HTTP/1.1 and HTTP/2, even without TLS.
+// HTTPServer returns an http.Server for s with time limits for slow clients, and with HTTP/1.1 and
+// HTTP/2, even without TLS.
 func (s *Server) HTTPServer(addr string) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -11,21 +11,20 @@ import (
 // Token is a bearer token and the quota of its client. A client sends the Secret in the header
 // Authorization: Bearer SECRET.
 type Token struct {
-	Secret string // an empty one matches no request
-	Name   string // of the client, for log, metrics and its quota; tokens may have the same name
+	Secret string // if empty, it matches no request
+	Name   string // the client's, for logs, metrics and the quota; several tokens may share it
 
-	// IDsPerSecond bounds the IDs of all clients of the name together. A call that asks for more
-	// than are left is refused with resource_exhausted, and Retry-After says when to repeat it; a
-	// stream is slowed down. If it is 0, there is no limit.
+	// IDsPerSecond is the maximum rate of IDs of all clients with the Name. A call for more IDs
+	// than are left is refused with resource_exhausted and Retry-After; a stream is slowed down. 0
+	// means no limit.
 	IDsPerSecond int
 
-	// Burst bounds the IDs that are issued at once, after a time without IDs. A call that asks for
-	// more is refused with invalid_argument. The default is IDsPerSecond, which is one second's
-	// IDs.
+	// Burst is the maximum number of IDs at once, after a time without IDs. A call for more is
+	// refused with invalid_argument. The default is IDsPerSecond.
 	Burst int
 }
 
-// authorized refuses requests without a valid token. If tokens is nil, none is needed.
+// authorized refuses requests without a valid token. If tokens is nil, no token is needed.
 func authorized(tokens func() []Token, next http.Handler) http.Handler {
 	if tokens == nil {
 		return next
@@ -43,7 +42,7 @@ func authorized(tokens func() []Token, next http.Handler) http.Handler {
 	})
 }
 
-// same compares in constant time. An empty secret matches nothing.
+// same reports whether two secrets are equal, in constant time. An empty one matches nothing.
 func same(got, want string) bool {
 	g, w := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(g[:], w[:]) == 1 && want != ""

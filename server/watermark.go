@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	rereadAfter = time.Second // the greatest age of a reading that answers a request
-	shownFor    = time.Minute // the greatest age of a reading that the header and the metric show
+	rereadAfter = time.Second // the maximum age of a reading for an answer
+	shownFor    = time.Minute // the maximum age of a reading for the header and the metric
 )
 
-// watermark has the last reading of Options.Watermark. It collects the metric of the age.
+// watermark holds the last reading of Options.Watermark. It is the collector of the age.
 type watermark struct {
 	turn chan struct{} // a lock for reading (a channel with room for one)
 	last atomic.Pointer[reading]
@@ -35,13 +35,13 @@ type reading struct {
 	header []string // the ID as a text; nil if no call has succeeded
 	err    error
 	at     time.Time
-	behind time.Duration // how long ago the watermark was then
+	behind time.Duration // the watermark's age at that time
 }
 
 func newWatermark() *watermark {
 	return &watermark{turn: make(chan struct{}, 1), age: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "snowflake_store_watermark_age_seconds",
-		Help: "How long ago the watermark's time was, when it was last asked for. There is none if it was not asked for within a minute.",
+		Help: "Age of the watermark's time when it was last read. There is no value if it was not read within a minute.",
 	})}
 }
 
@@ -54,7 +54,7 @@ func (w *watermark) shown(now time.Time) *reading {
 	return last
 }
 
-// shownIn puts the last reading into the header of answers.
+// shownIn adds the last reading to the headers of answers.
 func (w *watermark) shownIn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		if last := w.shown(time.Now()); last != nil {
@@ -75,8 +75,8 @@ func (w *watermark) Collect(to chan<- prometheus.Metric) {
 }
 
 // Watermark calls Options.Watermark, or returns its last result if that is less than a second old.
-// Call it regularly to have the header and the metric even if no client asks for the watermark. The
-// log says when the watermark stops rising, and why, and when it rises again.
+// Call it regularly to have the header and the metric even if no client asks for the watermark. It
+// logs when the watermark stops rising, with the reason, and when it rises again.
 func (s *Server) Watermark(ctx context.Context) (lease.Mark, error) {
 	last, err := s.watermark(ctx)
 	if err != nil {
@@ -106,8 +106,8 @@ func (s *Server) watermark(ctx context.Context) (*reading, error) {
 	return last, last.err
 }
 
-// readWatermark calls Options.Watermark. The answer is for all clients, so it does not end with the
-// client that asked first.
+// readWatermark calls Options.Watermark. The result is for all clients, so ctx's end does not end
+// the call.
 func (s *Server) readWatermark(ctx context.Context, layout snowflake.Layout, before *reading) *reading {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeToAnswer())
 	defer cancel()

@@ -232,7 +232,7 @@ func inTheWay(t *testing.T, c *cluster) {
 	_, getErr := s.Get(t.Context(), "worker/7")
 	_, putErr := s.Put(t.Context(), "worker/7", "", nil)
 	for _, err := range []error{getErr, putErr, s.Delete(t.Context(), "worker/7", "no-version")} {
-		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not made by this package",
+		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not created by this package",
 			"delete it. Change Options.Prefix only while no process has a worker ID")
 	}
 	workers, err := s.List(t.Context(), "worker/")

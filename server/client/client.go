@@ -1,27 +1,25 @@
-// Package client gets IDs from servers of package server, and hands them out in process.
+// Package client gets IDs from servers of package server, and buffers them in the process.
 //
 //	c, err := client.New("http://127.0.0.1:8080", nil)
 //	...
 //	defer c.Close()
 //	id, err := c.NextIDContext(ctx)
 //
-// The client takes a batch of IDs ahead and fetches the next one in the background before the batch
-// is used up. So most calls of NextIDContext cost no round trip. IDs that are older than
-// Options.MaxAge are discarded: their timestamps would be stale. Their age counts from the time at
-// which the client asked for them.
+// The client fetches IDs in batches, and the next batch in the background before one is used up. So
+// most calls of NextIDContext need no round trip. The client discards IDs that are older than
+// Options.MaxAge, because their timestamps are stale.
 //
-// # What is promised
+// # Promises
 //
-// No ID is handed out twice: not by one client, and not by two, whatever answers are lost, late or
-// repeated. Copies of a cloned machine count as two clients only if the hypervisor reports the
-// clone (Options.VMClock). A client never asks for an answer again; it asks for other IDs. So a
-// lost answer loses its IDs, and IDs that are left when the client is closed are lost, too.
+// No ID is returned twice, by one client or by two, whatever replies are lost, late or repeated.
+// For copies of a cloned machine this is true only if the hypervisor reports the clone
+// (Options.VMClock). If a reply is lost, the client asks for other IDs, and the lost ones are not
+// used. The same is true for the IDs in the buffer of a client that is closed.
 //
-// Order: the IDs of one batch are handed out in increasing order. If one server answers all
-// batches, all IDs of the client increase, as the IDs of a snowflake.Generator do. If several
-// servers answer in turn, through a load balancer or because a server failed, IDs of different
-// batches have no order among them, beyond the order of their times: a time is true to MaxAge and
-// the difference of the servers' clocks.
+// The IDs of a batch are returned in increasing order. If one server answers all requests, all IDs
+// of the client increase, like the IDs of a snowflake.Generator. If several servers answer, behind
+// a load balancer or because a server failed, the IDs of different batches are ordered only as well
+// as their times, which may be wrong by MaxAge and by the difference of the servers' clocks.
 //
 // Calls that wait are served in order of arrival.
 package client
@@ -45,59 +43,53 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// Options are the settings of New. The zero value, and nil, consist entirely of defaults.
+// Options holds the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Others are the URLs of further servers. If a call to a server fails, the client asks the next
-	// server at once. It stays with a server that answers, and pauses when all have failed.
-	// NextIDContext returns a refusal only if all servers refused in a row.
+	// Others are the URLs of further servers. If a request to a server fails, the client asks the
+	// next one. It stays with a server that answers, and pauses if all have failed. NextIDContext
+	// returns a refusal only if all servers refused in a row.
 	Others []string
 
-	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2. After a call that
-	// timed out, its idle connections are closed if it has CloseIdleConnections, as an *http.Client
-	// does: nothing may arrive on them any more. If it speaks HTTP/2 and other calls share its
-	// connection, also let the transport send PINGs (http.Transport.HTTP2), or it goes unnoticed
-	// that a connection is dead. The default is a client that speaks HTTP/1.1, and HTTP/2 with
-	// PINGs to a server with TLS.
+	// HTTPClient sends the requests. Set it for another transport, for example with certificates.
+	// If it has CloseIdleConnections, as an *http.Client does, this method is called after a
+	// request that timed out. If it uses HTTP/2 and shares a connection with other requests, let
+	// the transport send PINGs (http.Transport.HTTP2) to detect a dead connection. The default is a
+	// client for HTTP/1.1 and, with TLS, HTTP/2 with PINGs.
 	HTTPClient connect.HTTPClient
 
-	// Token returns the bearer token for a call. It is called for each call to the server, so the
-	// token may change. If Token is nil, calls have no token.
+	// Token returns the bearer token. It is called for each request, so the token may change. If it
+	// is nil, requests have no token.
 	Token func() string
 
-	// Batch is how many IDs a call asks for, 1 to 50,000. The default is 1,000. More are asked for
-	// only if more calls of NextIDContext wait. If the server gives fewer at once, for example
-	// because of a token's quota, a call asks for as many as it gives, for a minute. The next batch
-	// is fetched when half of a batch is left, or when the IDs that are left are older than half of
-	// MaxAge.
+	// Batch is the number of IDs in a request, 1 to 50,000, or more if more calls of NextIDContext
+	// wait. The default is 1,000. If a server refuses so many, for example because of a token's
+	// quota, requests ask for its maximum for a minute. The client fetches the next batch when half
+	// of a batch is left, or when the IDs left are older than half of MaxAge.
 	Batch int
 
-	// MaxAge is how old an ID may be when NextIDContext returns it. Its age counts from the time at
-	// which the client asked for it, so that IDs are discarded if the process or its machine stood
-	// still meanwhile. The default is 5 s.
+	// MaxAge is the maximum age of an ID that NextIDContext returns. An ID's age counts from the
+	// client's request, and while the process or its machine is suspended. The default is 5 s.
 	MaxAge time.Duration
 
-	// Timeout is how long a call to a server may take before the client calls again. It is less
-	// than MaxWait, or a server that hangs would leave no time for another call. If MaxAge is less,
-	// a call may take MaxAge: later its IDs would be too old. The default is 5 s, or a third of
-	// MaxWait if that is less.
+	// Timeout is the maximum duration of a request, less than MaxWait, so that another server can
+	// be asked. If MaxAge is less, it applies instead, because later IDs would be too old. The
+	// default is 5 s, or a third of MaxWait if that is less.
 	Timeout time.Duration
 
-	// VMClock is the path of a device that tells whether the machine was cloned: started again from
-	// a snapshot. Then the IDs in the buffer are thrown away, because each copy has them. The
-	// default is /dev/vmclock0 if this process can read it and the hypervisor counts. If a path is
-	// given and cannot be used, New fails. Linux only.
+	// VMClock is the path of the device by which a hypervisor reports that the machine was cloned.
+	// The client then discards its buffer, because each copy has it. The default is /dev/vmclock0,
+	// if it can be used. If another path cannot be used, New returns an error. Linux only.
 	VMClock string
 
-	// MaxWait bounds the time that NextIDContext waits for IDs, beside its context. The default is
-	// 15 s.
+	// MaxWait is the maximum wait of NextIDContext, whatever its context. The default is 15 s.
 	MaxWait time.Duration
 }
 
-// silence is how long nothing may arrive on a connection of HTTP/2 before a PING is sent, and then
-// before the connection is closed: twice that is less than the time-out of a call.
-const silence = 2 * time.Second
+// pingTimeout is the time without data on an HTTP/2 connection after which a PING is sent, and then
+// the time for its answer. Twice this is less than the time-out of a request.
+const pingTimeout = 2 * time.Second
 
-// mostBatch leaves room in the server's limit of 100,000 for calls that wait.
+// mostBatch leaves room, within the server's limit of 100,000, for calls that wait.
 const mostBatch = 50_000
 
 func (o *Options) withDefaults() (Options, error) {
@@ -107,7 +99,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if d.HTTPClient == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence}
+		transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingTimeout, PingTimeout: pingTimeout}
 		d.HTTPClient = &http.Client{Transport: transport}
 	}
 	d.Batch = cmp.Or(d.Batch, 1000)
@@ -132,24 +124,24 @@ type Client struct {
 	o       Options
 	vm      *atomic.Uint64 // the machine's generation; nil if it does not report clones
 	servers []snowflakev1connect.SnowflakeServiceClient
-	at      int       // the server to ask; it and limited belong to the goroutine that fetches
-	limited time.Time // when a server refused more than most
+	at      int       // the server to ask; only the fetch uses at and limited
+	limited time.Time // the time of most's last reduction
 
-	most atomic.Int64 // how many IDs a call may ask for
+	most atomic.Int64 // the maximum number of IDs in a request
 
 	ids     chan buffered          // calls that wait receive in order of arrival
-	last    atomic.Pointer[answer] // nil if there was none
-	waiting atomic.Int64           // calls of NextIDContext that wait
+	last    atomic.Pointer[answer] // the last answer, or nil
+	waiting atomic.Int64           // the number of calls of NextIDContext that wait
 
-	ctx    context.Context // of the calls to the server, until Close
+	ctx    context.Context // of the requests; ends with Close
 	cancel context.CancelFunc
-	ended  sync.WaitGroup // the goroutine that fetches, if there is one
+	ended  sync.WaitGroup // the fetch's goroutine
 
 	mu    sync.Mutex
-	fetch *fetch // what that goroutine does; nil if there is none
+	fetch *fetch // the running fetch, or nil
 }
 
-// buffered is an ID of an answer.
+// buffered is an ID with its answer.
 type buffered struct {
 	id     snowflake.ID
 	answer *answer
@@ -157,17 +149,17 @@ type buffered struct {
 
 // answer is what the IDs of an answer have in common.
 type answer struct {
-	born  uint64    // the machine's generation when the server was asked
-	asked time.Time // before the call
-	wall  time.Time // the same by the wall clock, which runs on while the machine is suspended
+	generation uint64    // the machine's, at the request
+	asked      time.Time // the time of the request
+	wall       time.Time // the same without its monotonic reading, which stops in a suspended machine
 }
 
-// age returns how old the IDs may be.
+// age returns an upper bound of the IDs' age.
 func (a *answer) age(now time.Time) time.Duration { return max(now.Sub(a.asked), now.Sub(a.wall)) }
 
 // New returns a client of the server, or load balancer, at a URL such as http://127.0.0.1:8080. It
-// makes no call: the first call of NextIDContext does. A URL that no server can have, or an option
-// that is out of its range, gives an error that matches snowflake.ErrInvalidOptions.
+// sends no request. If a URL is invalid or an option is out of range, the error matches
+// snowflake.ErrInvalidOptions.
 func New(server string, opts *Options) (*Client, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -190,11 +182,11 @@ func New(server string, opts *Options) (*Client, error) {
 	return c, nil
 }
 
-// NextIDContext returns an ID that no other call has returned. If the buffer is empty, it waits
-// for the next batch, until ctx is done and for Options.MaxWait at most; then the error matches
-// ctx's error or context.DeadlineExceeded, and has the error of the last call to the server. If
-// calling again cannot help, whichever server is called, the last server's error, a *connect.Error,
-// is returned at once, for example for a wrong token. A [snowflake.Generator] has this method, too.
+// NextIDContext returns an ID that no other call has returned. If the buffer is empty, it waits for
+// the next batch, until ctx ends or for Options.MaxWait; then the error matches ctx's error or
+// context.DeadlineExceeded, and wraps the error of the last request. If all servers refuse in a way
+// that a retry cannot change, for example because of a wrong token, NextIDContext returns the last
+// server's error, a *connect.Error, at once.
 func (c *Client) NextIDContext(ctx context.Context) (snowflake.ID, error) {
 	if err := cmp.Or(ctx.Err(), c.closed()); err != nil {
 		return 0, err
@@ -205,7 +197,7 @@ func (c *Client) NextIDContext(ctx context.Context) (snowflake.ID, error) {
 	return c.wait(ctx)
 }
 
-// take returns the first ID of the buffer that is good, if there is one, and fetches if few are
+// take returns the first good ID of the buffer, if there is one, and starts a fetch if few are
 // left.
 func (c *Client) take() (id snowflake.ID, ok bool) {
 	for {
@@ -225,26 +217,25 @@ func (c *Client) take() (id snowflake.ID, ok bool) {
 	}
 }
 
-// isGood reports whether an ID is not too old. If the machine was cloned, another copy may return
-// the same ID.
+// isGood reports whether an ID is not too old, and the machine was not cloned since its request.
 func (c *Client) isGood(b buffered, now time.Time) bool {
-	return b.answer.age(now) <= c.o.MaxAge && b.answer.born == c.generation()
+	return b.answer.age(now) <= c.o.MaxAge && b.answer.generation == c.generation()
 }
 
 // generation returns the machine's generation, or 0 if the machine does not report clones.
 func (c *Client) generation() uint64 { return vmclock.Generation(c.vm) }
 
-// left counts the IDs in the buffer, unless they are so old that they may expire before the next
-// batch comes.
+// left returns the number of IDs in the buffer, or 0 if they may expire before the next batch
+// arrives.
 func (c *Client) left(now time.Time) int {
 	last := c.last.Load()
-	if last == nil || last.age(now) > c.o.MaxAge/2 || last.born != c.generation() {
+	if last == nil || last.age(now) > c.o.MaxAge/2 || last.generation != c.generation() {
 		return 0
 	}
 	return len(c.ids)
 }
 
-// refill is how many IDs are left when the next batch is fetched.
+// refill returns the number of IDs below which the next batch is fetched.
 func (c *Client) refill() int { return (min(c.o.Batch, int(c.most.Load())) + 1) / 2 }
 
 // wait waits for the next ID.
@@ -271,9 +262,9 @@ func (c *Client) wait(ctx context.Context) (snowflake.ID, error) {
 			return 0, ErrClosed
 		case <-ctx.Done():
 			if err := f.failed.Load(); err != nil {
-				return 0, fmt.Errorf("client: no ID came: %w; the last call failed: %w", ctx.Err(), *err)
+				return 0, fmt.Errorf("client: no ID arrived: %w; the last request failed: %w", ctx.Err(), *err)
 			}
-			return 0, fmt.Errorf("client: no ID came: %w", ctx.Err())
+			return 0, fmt.Errorf("client: no ID arrived: %w", ctx.Err())
 		}
 	}
 }
@@ -286,11 +277,11 @@ func (c *Client) closed() error {
 	return nil
 }
 
-// Close ends the calls to the server. Calls of NextIDContext that wait return ErrClosed, and so do
-// later ones. The IDs in the buffer are lost. It returns nil.
+// Close ends the requests, and discards the buffer. Waiting and later calls of NextIDContext return
+// ErrClosed. Close returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	c.cancel() // no fetch starts after that
+	c.cancel() // prevents new fetches
 	c.mu.Unlock()
 	c.ended.Wait()
 	return nil

@@ -17,14 +17,14 @@ import (
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 )
 
-// fetch is what a goroutine does until enough IDs are left.
+// fetch is a run of requests, in a goroutine, until the buffer has enough IDs.
 type fetch struct {
-	failed  atomic.Pointer[error] // of the last call to a server; nil if it succeeded
-	refused error                 // why calling again cannot help
+	failed  atomic.Pointer[error] // the error of the last request, or nil
+	refused error                 // the error that ended the fetch, if a retry cannot help
 	done    chan struct{}         // closed at the end
 }
 
-// start starts a fetch unless one is running. It returns the running fetch.
+// start returns the running fetch. If there is none, it starts one.
 func (c *Client) start() *fetch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +42,7 @@ func (c *Client) start() *fetch {
 	return c.fetch
 }
 
-// end ends the fetch if it has enough, was refused, or the client is closed.
+// end ends the fetch if there are enough IDs, it was refused, or the client is closed.
 func (c *Client) end(f *fetch, enough func() bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,17 +54,16 @@ func (c *Client) end(f *fetch, enough func() bool) bool {
 	return true
 }
 
-// isEnough reports whether enough IDs are left that no call waits. If answers take longer than half
-// of MaxAge, the IDs that are left never count, so it is enough if no call waits.
-func (c *Client) isEnough() bool { return c.left(time.Now()) >= c.refill() || c.nobodyWaits() }
+// isEnough reports whether there are enough IDs, or no call waits. (If answers take longer than
+// half of MaxAge, left returns 0.)
+func (c *Client) isEnough() bool { return c.left(time.Now()) >= c.refill() || c.noneWaits() }
 
-func (c *Client) nobodyWaits() bool { return c.waiting.Load() == 0 }
+func (c *Client) noneWaits() bool { return c.waiting.Load() == 0 }
 
-// run fetches until enough IDs are left, or no call waits. If a call fails, it asks the next
-// server, and pauses when each server has failed. If no call waits then, it gives up: the next call
-// of NextIDContext begins again.
+// run sends requests until there are enough IDs. If a request fails, the next one goes to the next
+// server. If all servers have failed, run pauses, and then ends if no call waits.
 func (c *Client) run(f *fetch) {
-	failed, refused := 0, 0 // calls in a row
+	failed, refused := 0, 0 // requests in a row
 	for pause := minPause; ; {
 		asked := time.Now()
 		if asked.Sub(c.limited) >= limitTime {
@@ -87,7 +86,7 @@ func (c *Client) run(f *fetch) {
 			c.limited = asked
 			c.most.Store(int64(most))
 			continue
-		} else if helps(err) {
+		} else if mayPass(err) {
 			refused = 0
 		} else if refused++; refused == len(c.servers) {
 			f.refused = err
@@ -102,21 +101,20 @@ func (c *Client) run(f *fetch) {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-c.ctx.Done():
 		}
-		if c.end(f, c.nobodyWaits) {
+		if c.end(f, c.noneWaits) {
 			return
 		}
 		pause = min(2*pause, maxPause)
 	}
 }
 
-// The pause between two calls that fail. It doubles from one to the next.
+// The first and the longest pause between failed requests. The pauses double.
 const minPause, maxPause = 10 * time.Millisecond, time.Second
 
-// limitTime is how long a client asks for no more than a server gave at once: its limits may
-// change.
+// limitTime is the time for which a client respects a server's limit, which may change.
 const limitTime = time.Minute
 
-// limit returns how many IDs a call may ask for, if a server refused it because it asked for more;
+// limit returns the maximum number of IDs in a request, if err refuses a request for more, and
 // otherwise 0.
 func limit(err error) (most int) {
 	var refused *connect.Error
@@ -133,8 +131,8 @@ func limit(err error) (most int) {
 	return most
 }
 
-// fill puts the IDs of an answer into the buffer. If it is full, because calls that waited have
-// given up, its oldest IDs go.
+// fill puts the IDs of an answer into the buffer. If the buffer is full, because waiting calls have
+// given up, it drops the oldest IDs.
 func (c *Client) fill(ids []int64, a *answer) {
 	c.last.Store(a)
 	for _, id := range ids {
@@ -144,11 +142,11 @@ func (c *Client) fill(ids []int64, a *answer) {
 			default:
 			}
 		}
-		c.ids <- buffered{snowflake.ID(id), a} // there is room, because no other goroutine sends
+		c.ids <- buffered{snowflake.ID(id), a} // does not block, because no other goroutine sends
 	}
 }
 
-// call asks the server for IDs, once.
+// call sends one request for n IDs.
 func (c *Client) call(n int) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.Timeout)
 	defer cancel()
@@ -168,9 +166,9 @@ func (c *Client) call(n int) ([]int64, error) {
 	return out.Ids, check(out.Ids, n)
 }
 
-var errNotOurs = errors.New("client: the answer belongs to another call: is there a proxy that keeps answers?")
+var errNotOurs = errors.New("client: the answer belongs to another request: is there a proxy that caches answers?")
 
-// check refuses an answer that cannot come from a server of IDs.
+// check returns an error if an answer is not n increasing IDs.
 func check(ids []int64, n int) error {
 	if len(ids) != n {
 		return fmt.Errorf("client: the server sent %d IDs, not %d", len(ids), n)
@@ -185,15 +183,15 @@ func check(ids []int64, n int) error {
 	return nil
 }
 
-// helps reports whether calling the same server again may help. An error that is not the server's
-// is one of the network.
-func helps(err error) bool {
+// mayPass reports whether a retry with the same server may succeed. An error that is not the
+// server's is the network's.
+func mayPass(err error) bool {
 	var e *connect.Error
 	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
 		return false
 	}
 	if !errors.As(err, &e) {
-		return errors.Is(err, errNotOurs) // or check's
+		return errors.Is(err, errNotOurs) // otherwise it is check's
 	}
 	switch e.Code() {
 	case connect.CodeInvalidArgument, connect.CodeUnauthenticated, connect.CodePermissionDenied,

@@ -1,9 +1,9 @@
-// Package page is the web page on which an ID explains itself: its bits, its time,
-// and the known layouts that it fits. It also designs layouts.
+// Package page is the web page that explains an ID: its bits, its time, and the known layouts that
+// it fits. The page also helps to design layouts.
 //
-// The page is plain HTML, CSS and JavaScript. It asks for nothing but its own files and, beside it,
-// identify (which layouts the IDs have, and what is in none of the forms that it knows) and, when a
-// button is pressed, ids?n=10. Its state is in the URL's fragment, which browsers do not send.
+// It is plain HTML, CSS and JavaScript. It requests only its own files, identify (for the layouts
+// of IDs, and for forms of IDs that it does not know) and, if a button is pressed, ids?n=10. Its
+// state is in the URL's fragment, which browsers do not send.
 package page
 
 import (
@@ -24,21 +24,21 @@ import (
 //go:embed index.html page.css icon.svg identify.js design.js programs.js page.js theme.js
 var files embed.FS
 
-// policy lets the page load its own files and call its own origin, and nothing
-// else: no inline script or style, no frame, no form, no other host.
+// policy is the Content-Security-Policy: only the page's own files and origin are allowed, without
+// inline scripts and styles, frames, forms and other hosts.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Options are the settings of Handler. The zero value, and nil, consist entirely of defaults.
+// Options holds the settings of [Handler]. Nil and the zero value mean the defaults.
 type Options struct {
-	// NeedsToken says that the server asks for bearer tokens. The page, which has none, then asks
-	// for nothing but its own files.
+	// NeedsToken is set if the server needs bearer tokens. The page, which has none, then requests
+	// only its own files.
 	NeedsToken bool
 }
 
-// Handler serves the page of a server that issues IDs of a layout: the page at / and the page's
-// files beside it. Any other path gives 404, and a method other than GET and HEAD 405. A browser
-// asks each time if a file has changed; if not, the answer is 304, by the file's ETag.
+// Handler returns a handler of the page, at /, and its files, for a server that issues IDs of the
+// layout l. The status for other paths is 404, and for methods other than GET and HEAD 405. Files
+// have an ETag, and browsers revalidate them each time.
 func Handler(l snowflake.Layout, opts *Options) http.Handler {
 	needsToken := opts != nil && opts.NeedsToken
 	mux := http.NewServeMux()
@@ -62,7 +62,8 @@ func Handler(l snowflake.Layout, opts *Options) http.Handler {
 	return mux
 }
 
-// serverScript has what the page knows of the server, and the library's table of known layouts.
+// serverScript returns a script with what the page knows about the server, and with the library's
+// table of layouts.
 func serverScript(l snowflake.Layout, needsToken bool) []byte {
 	b := fmt.Appendf(nil, "export const needsToken = %v;\nexport const serverLayout = %s;\nexport const knownLayouts = [\n",
 		needsToken, script(l))
@@ -73,13 +74,13 @@ func serverScript(l snowflake.Layout, needsToken bool) []byte {
 	return append(b, "];\n"...)
 }
 
-// script writes a layout in JavaScript.
+// script returns a layout in JavaScript.
 func script(l snowflake.Layout) string {
 	return fmt.Sprintf("{ epoch: %dn, unit: %dn, timeBits: %d, clockSeqBits: %d, datacenterBits: %d, workerBits: %d, sequenceBits: %d, workerLast: %v }",
 		l.Epoch, l.Unit, l.TimeBits, l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits, l.WorkerLast)
 }
 
-// file serves one of the files.
+// file returns a handler of a file.
 func file(name string, content []byte) http.Handler {
 	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(content))[:18] + `"`
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +96,7 @@ func file(name string, content []byte) http.Handler {
 	})
 }
 
-// contentTypes are fixed, so that no table of the machine decides.
+// contentTypes replaces the operating system's table.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
