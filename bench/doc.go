@@ -1,3 +1,3 @@
-// Package bench measures the library beside its peers: the same work for each,
-// in one run. Its benchmarks are in the tests; README.md says how to run them.
+// Package bench compares the library with its peers, by the same work in one run. The benchmarks
+// are in the tests; README.md has the commands.
 package bench

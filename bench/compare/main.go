@@ -3,8 +3,8 @@
 //
 //	go run ./bench/compare
 //
-// The Go toolchain reads the changed files as an overlay; no file on the disk
-// changes. It needs a Unix, and takes about two minutes.
+// The Go toolchain reads the changed file as an overlay, so no file on disk changes. The program
+// needs Unix, and takes about two minutes.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// patches are texts of Go's time/time.go, each of which must be there once, and what replaces them.
+// patches maps texts of Go's time/time.go, each of which must occur once, to their replacements.
 var patches = map[string]string{
 	"sec, nsec, mono := runtimeNow()\n\tif mono == 0 {": "sec, nsec, mono := runtimeNow()\n\tsec += FaultWall\n\tif mono == 0 {",
 	"var startNano int64 =":                             "// FaultWall, in seconds, sets the clock.\nvar FaultWall int64\n\nvar startNano int64 =",

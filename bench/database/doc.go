@@ -1,7 +1,6 @@
-// Package database measures primary keys in real databases: an auto-increment, a snowflake, a
-// UUIDv4 and a UUIDv7, for a million rows in PostgreSQL and in MariaDB. It is a benchmark and its
-// test; there is nothing to import. docs/keys.md has the figures, and says what is measured and
-// how.
+// Package database measures primary keys in databases: an auto-increment, a snowflake, a UUIDv4 and
+// a UUIDv7, for a million rows in PostgreSQL and in MariaDB. It has only benchmarks and tests.
+// docs/keys.md explains the benchmarks, and has the figures.
 //
 //	go test -run '^$' -bench Default ./bench/database         # IDs from PostgreSQL: minutes
 //	go test ./bench/database                                  # 2,000 rows: seconds
@@ -11,6 +10,6 @@
 //	go test ./bench/database -args -h                         # the flags
 //
 // It starts servers of the Debian packages postgresql and mariadb-server, with their data in a
-// temporary directory of up to 2 GB. If one is not installed, it skips that server, or fails if the
-// variable CI is set.
+// temporary directory of up to 2 GB. If one is not installed, its benchmarks are skipped or, if the
+// variable CI is set, fail.
 package database

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The chart brings its own background, so that it can be read on any page.
+// style gives the chart its own background, so that it is readable on any page.
 const style = `<style>
 .card { fill: #ffffff; stroke: #d0d7de } .text { fill: #24292f } .soft { fill: #57606a }
 .a { fill: #8c959f } .b { fill: #d0d7de } .ours .a { fill: #54aeff } .ours .b { fill: #b6dcff }
@@ -21,8 +21,8 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 .title { font-size: 16px; font-weight: 600 } .ours text { font-weight: 600 }
 </style>`
 
-// chart draws a bar per library for 1 goroutine and one for 64, whose length is the median cost of
-// an ID.
+// chart returns an SVG with two bars for each library, the median cost of an ID with 1 and with 64
+// goroutines.
 func chart(s *samples) string {
 	type bars struct {
 		lib    string
@@ -35,7 +35,7 @@ func chart(s *samples) string {
 			many := strings.Replace(name, "goroutines=1", "goroutines=64", 1)
 			b := bars{key(name, "lib"), [2]float64{s.median(name, "ns/op"), s.median(many, "ns/op")}}
 			for _, v := range b.values {
-				if v > longest { // not if it is NaN
+				if v > longest { // false if v is NaN
 					longest = v
 				}
 			}

@@ -11,9 +11,9 @@ import (
 	"runtime"
 )
 
-// checked are the benchmarks of the regression check. All report a ratio: our cost over the cost of
-// something else, timed in turns. So the ratio is about the same on another machine, and on a busy
-// machine. Less is better. The last two need the processor's time, which is known on Unix only.
+// checked has the benchmarks of the regression check. All report a ratio of two costs, measured in
+// turns, so that it hardly depends on the machine and its load. Less is better. The last two need
+// the processor time, which is known only on Unix.
 var checked = []check{
 	{name: "of=NextID/over=mutex-and-clock", quantile: 0.5, tolerance: 0.15},
 	{name: "of=NextID/over=bwmarrin", quantile: 0.5, tolerance: 0.15},
@@ -33,8 +33,8 @@ var checked = []check{
 
 type check struct {
 	name      string
-	quantile  float64 // of the rounds; low if other work on the machine makes the ratio worse
-	tolerance float64 // by how much it may get worse
+	quantile  float64 // of the rounds; low if the machine's load makes the ratio worse
+	tolerance float64 // the largest relative increase
 }
 
 func namesOf(checks []check) []string {
@@ -48,25 +48,25 @@ func namesOf(checks []check) []string {
 const (
 	checkRounds = 12
 	checkPairs  = "150x"
-	checkTries  = 4 // as long as a ratio is worse; each try has checkRounds rounds
+	checkTries  = 4 // while a ratio is worse; each try has checkRounds rounds
 )
 
 const baselineFile = "baseline.json"
 
-// baseline has the earlier ratios, and the processor and Go version that they were
-// measured with. On other processors, ratios are similar but not equal.
+// baseline has earlier ratios, with the processor and the Go version of the measurement. With other
+// processors, ratios are similar but not equal.
 type baseline struct {
 	Processor string             `json:"processor"`
 	Go        string             `json:"go"`
 	Ratios    map[string]float64 `json:"ratios"`
 }
 
-// elsewhere multiplies the tolerance if the baseline was measured with another
-// processor or another version of Go. The largest difference seen between two processors
-// is 51%: Decode takes 0.35 or 0.53 of the time of a mutex and a clock, which is mostly a reading of the clock.
+// elsewhere is a factor for the tolerance if the baseline is of another processor or version of Go.
+// The largest difference seen between two processors is 51%: Decode takes 0.35 or 0.53 of the time
+// of a mutex and a clock, most of which is a reading of the clock.
 const elsewhere = 5
 
-// sample runs the named ratios, round after round.
+// sample measures the named ratios in all rounds.
 func sample(ctx context.Context, s *samples, bin string, names []string) error {
 	for range checkRounds {
 		for _, name := range names {
@@ -102,8 +102,7 @@ func updateBaseline(ctx context.Context, bin string) error {
 	return os.WriteFile(baselineFile, append(text, '\n'), 0o644)
 }
 
-// readBaseline reads a baseline. It fails unless the baseline has exactly the ratios
-// of checks.
+// readBaseline reads a baseline. It returns an error if a ratio of checks is missing.
 func readBaseline(path string, checks []check) (base baseline, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -112,7 +111,7 @@ func readBaseline(path string, checks []check) (base baseline, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&base); err != nil {
-		return base, fmt.Errorf("%s: %w; go run ./bench/report -update writes it anew", path, err)
+		return base, fmt.Errorf("%s: %w; go run ./bench/report -update rewrites it", path, err)
 	}
 	for _, c := range checks {
 		if base.Ratios[c.name] <= 0 {
@@ -133,9 +132,8 @@ func checkBaseline(ctx context.Context, bin string) error {
 
 var errWorse = errors.New("worse than bench/baseline.json; if this is intended, go run ./bench/report -update")
 
-// decide measures the ratios. If some are worse than the baseline, it measures them
-// again, and counts the earlier measurements too. If one stays worse, it returns
-// errWorse.
+// decide measures the ratios. If some are worse than the baseline, it adds more measurements of
+// these. If one stays worse, it returns errWorse.
 func decide(base baseline, left []check, sample func(*samples, []string) error) error {
 	s := newSamples()
 	for try := 1; len(left) > 0 && try <= checkTries; try++ {

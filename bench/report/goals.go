@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// goal is a figure that the library should reach, and the figure that it has.
+// goal is a goal for a figure of the library, and the measured figure.
 type goal struct {
-	text, of, measured string // of: if several goals have the text, the case that this goal is for
+	text, of, measured string // of tells apart goals with the same text
 	met                bool
-	where              string // the title of a table
+	where              string // the title of the table
 }
 
 // known reports whether a goal's figures were measured.
@@ -20,7 +20,7 @@ func known(values ...float64) bool {
 	return !slices.ContainsFunc(values, math.IsNaN)
 }
 
-// goalsTable returns the goals as a table in Markdown, with links to the tables of the page.
+// goalsTable returns the goals as a table in Markdown, with links to the page's tables.
 func goalsTable(all []goal) string {
 	var rows [][]string
 	for len(all) > 0 {
@@ -34,7 +34,7 @@ func goalsTable(all []goal) string {
 	return markdown([]string{"goal", "measured", "met", "table"}, rows)
 }
 
-// goalsRow is the row of goals that have one text.
+// goalsRow returns the row of the goals with one text.
 func goalsRow(goals []goal) []string {
 	var measured, missed, unknown []string
 	for _, g := range goals {
@@ -105,7 +105,7 @@ func unitOf(format func(float64) string, unit string) func(float64) string {
 	return func(v float64) string { return format(v) + " " + unit }
 }
 
-// atMost is a goal that one figure decides.
+// atMost returns a goal for one figure with an upper limit.
 func atMost(s *samples, text, name, unit string, limit float64, format func(float64) string, where string) goal {
 	g := goal{text: text, where: where}
 	if v := s.median(name, unit); known(v) {
@@ -114,13 +114,14 @@ func atMost(s *samples, text, name, unit string, limit float64, format func(floa
 	return g
 }
 
-// nearlyAll is a goal for the part of the ceiling.
+// nearlyAll returns a goal of 99% of the ceiling.
 func nearlyAll(s *samples, text, name, where string) goal {
 	measured := cell(s, []unit{{name: "%ceiling", format: percent, spread: true}}, name)
 	return goal{text: text, measured: measured, met: s.median(name, "%ceiling") >= 99, where: where}
 }
 
-// fasterThanEach is a goal for ratios measured in turns: our time over each peer's.
+// fasterThanEach returns the goal for the ratios of this library's time and each peer's, measured
+// in turns.
 func fasterThanEach(s *samples) goal {
 	g := goal{text: "NextID in at most 0.95 of the time of every peer, by one goroutine", where: "Ratios"}
 	worst := 0.0
@@ -144,7 +145,7 @@ func fasterThanEach(s *samples) goal {
 	return g
 }
 
-// noSlower is a goal that compares us with the fastest peer.
+// noSlower returns the goal of a comparison with the fastest peer.
 func noSlower(s *samples, goroutines string) goal {
 	g := goal{text: "NextID no slower than the best peer", of: goroutines + " goroutines", where: "One ID"}
 	ours := s.median("Next/lib=ours/goroutines="+goroutines, "ns/op")
@@ -173,8 +174,8 @@ func saturates(s *samples, name string) goal {
 	return g
 }
 
-// wakeUp is how much waking up may add to the longest wait in a queue in order of
-// arrival: the timer is a millisecond late, and callers take turns on the cores.
+// wakeUp is the time in nanoseconds that wake-ups may add to the longest wait in a queue in order
+// of arrival: the timer is a millisecond late, and callers share the cores.
 const wakeUp = 10e6
 
 func waits(s *samples, name string) goal {
@@ -186,11 +187,10 @@ func waits(s *samples, name string) goal {
 	return g
 }
 
-// same bounds the measured ratio of two forms that take the same time.
+// same is the maximum measured ratio of two forms that take the same time.
 const same = 1.03
 
-// textNoSlower compares each form with bwmarrin's, timed in turns, and names the
-// forms that are slower.
+// textNoSlower returns the goal of a comparison of each form with bwmarrin's, measured in turns.
 func textNoSlower(s *samples) goal {
 	g := goal{text: fmt.Sprintf("text forms no slower than bwmarrin's of the same base, within %.0f%%", 100*(same-1)), where: "Ratios"}
 	pairs := 0

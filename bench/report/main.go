@@ -1,5 +1,5 @@
-// Command report measures this library beside its peers, and writes the tables of pages in docs/.
-// The pages' words are their own. Run it from the root of the repository.
+// Command report compares this library with its peers, and writes the tables of pages in docs/. Run
+// it from the root of the repository.
 //
 //	go run ./bench/report          # write docs/benchmarks.md and its chart
 //	go run ./bench/report -check   # compare a few ratios with bench/baseline.json
@@ -22,11 +22,11 @@ import (
 const module = "github.com/seed-5394e6b1/snowflake/bench"
 
 func main() {
-	rounds := flag.Int("rounds", 7, "how often to run each benchmark")
-	benchtime := flag.Duration("benchtime", 100*time.Millisecond, "how long to run one, each time")
+	rounds := flag.Int("rounds", 7, "the number of runs of each benchmark")
+	benchtime := flag.Duration("benchtime", 100*time.Millisecond, "the duration of a run")
 	check := flag.Bool("check", false, "compare ratios with bench/baseline.json, and fail if one is worse")
 	update := flag.Bool("update", false, "measure the ratios and write bench/baseline.json")
-	server := flag.Bool("server", false, "measure snowflaked beside Redis and PostgreSQL, and write docs/server-figures.md")
+	server := flag.Bool("server", false, "compare snowflaked with Redis and PostgreSQL, and write docs/server-figures.md")
 	flag.Parse()
 	if *rounds < 1 || *benchtime <= 0 {
 		fmt.Fprintf(os.Stderr, "report: -rounds %d -benchtime %v: both must be more than 0\n", *rounds, *benchtime)
@@ -48,9 +48,10 @@ func run(ctx context.Context, rounds int, benchtime time.Duration, check, update
 	}
 	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", benchmarks).Output()
 	if err != nil {
-		return fmt.Errorf("go list %s, which finds it from within the repository only: %w", benchmarks, err)
+		return fmt.Errorf("go list %s, which must run in the repository: %w", benchmarks, err)
 	}
-	// As go test does. The pages are relative to this directory, too.
+	// Benchmarks run in their package's directory, as with go test. The pages' paths are relative
+	// to it, too.
 	if err := os.Chdir(strings.TrimSpace(string(out))); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func run(ctx context.Context, rounds int, benchtime time.Duration, check, update
 	return report(ctx, bin, rounds, benchtime)
 }
 
-// report runs everything, and writes the tables and the chart.
+// report runs all benchmarks, and writes the tables and the chart.
 func report(ctx context.Context, bin string, rounds int, benchtime time.Duration) error {
 	peers, err := peers(ctx)
 	if err != nil {
@@ -89,7 +90,7 @@ func report(ctx context.Context, bin string, rounds int, benchtime time.Duration
 	}
 	all := tables(s, subjects)
 	all["libraries"], all["goals"] = comparison(s), goalsTable(goals(s))
-	for _, name := range []string{"libraries", "goals"} { // the first ones; the page says that the others are of one run
+	for _, name := range []string{"libraries", "goals"} { // the page names the machine for the others
 		all[name] = "On " + s.cpu + ":\n\n" + all[name]
 	}
 	page, err := os.ReadFile("../docs/benchmarks.md")

@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// samples are the values that the benchmarks reported, over all rounds.
+// samples holds the values that the benchmarks reported in all rounds.
 type samples struct {
 	// names has the benchmarks in the order of the source, such as Next/lib=ours/goroutines=1.
 	names []string
 
 	values map[string]map[string][]float64 // by name and unit
-	cpu    string                          // the processor's model, "" if it is not known
+	cpu    string                          // the processor's model, or ""
 }
 
-// numbers are the lines of Linux's /proc/cpuinfo that tell generations of processors apart.
+// numbers matches the lines of Linux's /proc/cpuinfo with the generation of a processor.
 var numbers = regexp.MustCompile(`\ncpu family\s*: (\d+)\nmodel\s*: (\d+)\n`)
 
-// processor returns a processor's model with its numbers, if info has them: virtual machines on
-// several generations call theirs "AMD EPYC".
+// processor returns a processor's model with its numbers, if info has them: virtual machines with
+// different processors call them "AMD EPYC".
 func processor(model, info string) string {
 	if n := numbers.FindStringSubmatch(info); n != nil {
 		return fmt.Sprintf("%s (family %s, model %s)", model, n[1], n[2])
@@ -39,11 +39,10 @@ func newSamples() *samples {
 	return &samples{values: map[string]map[string][]float64{}}
 }
 
-// gomaxprocs matches the suffix that package testing appends to a name. No name here
-// ends so by itself.
+// gomaxprocs matches the suffix that package testing adds to a benchmark's name.
 var gomaxprocs = regexp.MustCompile(`-\d+$`)
 
-// add adds the output of a run on a machine with this /proc/cpuinfo.
+// add adds the output of a run. cpuinfo is the machine's /proc/cpuinfo.
 func (s *samples) add(output, cpuinfo string) error {
 	for line := range strings.Lines(output) {
 		if model, ok := strings.CutPrefix(line, "cpu: "); ok {
@@ -72,7 +71,7 @@ func (s *samples) add(output, cpuinfo string) error {
 	return nil
 }
 
-// quantile returns the value that a share q of the values does not exceed, or NaN.
+// quantile returns the q-quantile of the values, or NaN if there are none.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -86,13 +85,12 @@ func quantile(values []float64, q float64) float64 {
 	return v[low] + (at-float64(low))*(v[low+1]-v[low])
 }
 
-// median returns the median of what a benchmark reported in a unit, or NaN.
+// median returns the median of a benchmark's values in a unit, or NaN.
 func (s *samples) median(name, unit string) float64 {
 	return quantile(s.values[name][unit], 0.5)
 }
 
-// measure runs every benchmark once a round, each in a new process, and in another
-// order each time.
+// measure runs every benchmark once a round, each in a new process and in a random order.
 func measure(ctx context.Context, bin string, rounds int, benchtime time.Duration) (*samples, error) {
 	found := newSamples()
 	if err := found.run(ctx, bin, ".", "1x"); err != nil {
@@ -117,18 +115,18 @@ func measure(ctx context.Context, bin string, rounds int, benchtime time.Duratio
 	return s, nil
 }
 
-// timeFor returns how long to run a benchmark: longer if a part of it is a wait.
+// timeFor returns the duration of a benchmark, which is longer if a part of it is a wait.
 func timeFor(name string, benchtime time.Duration) string {
 	switch bench, _, _ := strings.Cut(name, "/"); bench {
 	case "Wait", "Deadlines":
-		return "1x" // an op is a second or more
+		return "1x" // an operation takes a second or more
 	case "Saturated":
-		return (10 * benchtime).String() // and as long before
+		return (10 * benchtime).String() // after a warm-up of the same duration
 	case "Cores":
-		// An operation is two parts of more than 1 ms.
+		// An operation has two parts of more than 1 ms.
 		return fmt.Sprint(max(1, benchtime.Milliseconds()/2), "x")
 	case "Ratio":
-		// An operation is two parts of 100 µs or more.
+		// An operation has two parts of 100 µs or more.
 		return fmt.Sprint(max(1, benchtime.Microseconds()/500), "x")
 	}
 	return benchtime.String()

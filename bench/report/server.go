@@ -22,8 +22,8 @@ var served = []subject{
 // reportServer measures snowflaked, and writes the tables of docs/server-figures.md.
 func reportServer(ctx context.Context, bin string, rounds int, benchtime time.Duration) error {
 	for name, value := range map[string]string{
-		"SNOWFLAKE_FULL": "1", // the servers' data is on the disk
-		"CI":             "1", // all servers have to be there
+		"SNOWFLAKE_FULL": "1", // the servers' data is on disk
+		"CI":             "1", // all servers must be installed
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return err
@@ -41,7 +41,7 @@ func reportServer(ctx context.Context, bin string, rounds int, benchtime time.Du
 	return writeTables("../../docs/server-figures.md", all)
 }
 
-// version returns the version of a program: a name, or a pattern of which the last file counts.
+// version returns the version of a program, which is a name or a pattern. The last match counts.
 func version(ctx context.Context, program string) string {
 	if found, err := filepath.Glob(program); err == nil && len(found) > 0 {
 		program = found[len(found)-1]

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// A subject is one table: it has a row for each value of the keys in rows (or one row, if there are
-// no keys), and a column for each value of the key in column. A cell lists the figures for each
-// value of the key in list. The page that has the table says what it shows.
+// A subject is a table of a benchmark. It has a row for each value of the keys in rows (one row if
+// there are no keys), and a column for each value of the key in column. A cell lists the figures
+// for each value of the key in list.
 type subject struct {
 	bench        string
 	rows         []string
@@ -27,7 +27,7 @@ type subject struct {
 type unit struct {
 	name, title string
 	format      func(float64) string
-	spread      bool // show the lowest and the highest
+	spread      bool // show the lowest and the highest value
 }
 
 // subjects are the tables of docs/benchmarks.md.
@@ -49,8 +49,8 @@ var subjects = []subject{
 	{"Cores", nil, "lib", "", []unit{{"ratio", "ratio", nanos, true}}},
 }
 
-// writeTables replaces the tables of a page. Each stands between <!-- table NAME --> and <!-- end
-// -->. The page must have a place for each table, and no other places.
+// writeTables replaces the tables of a page, each between <!-- table NAME --> and <!-- end -->. The
+// page must have a place for each table, and no other places.
 func writeTables(path string, tables map[string]string) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -95,8 +95,8 @@ func machine(s *samples, command string, start time.Time, others, versions strin
 		system, runtime.Version(), others, versions)
 }
 
-// makes returns the table of processors of a page: its rows, and the row of s in place of an earlier
-// one of the same processor.
+// makes returns a page's table of processors, with the row of s first. It replaces an earlier row
+// of the same processor.
 func makes(page string, s *samples, day time.Time) string {
 	ratio := func(name string) string { return thousandths(s.median("Ratio/"+name, "ratio")) }
 	row := []string{s.cpu, day.UTC().Format(time.DateOnly), ratio("of=NextID/over=mutex-and-clock"),
@@ -116,7 +116,7 @@ func makes(page string, s *samples, day time.Time) string {
 		"2 goroutines", "8", "64", "1,000"}, rows)
 }
 
-// peers returns the modules that are measured.
+// peers returns the measured modules.
 func peers(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f",
 		"{{with .Module}}{{if not (or .Main .Replace .Indirect)}}{{.Path}}@{{.Version}}{{end}}{{end}}", ".").Output()
@@ -128,7 +128,7 @@ func peers(ctx context.Context) (string, error) {
 	return strings.Join(slices.Compact(peers), ", "), nil
 }
 
-// key is a part of a benchmark's name: Next/goroutines=64 has 64 under goroutines.
+// key returns the value of a key in a benchmark's name: Next/goroutines=64 has 64 for goroutines.
 func key(name, key string) string {
 	for part := range strings.SplitSeq(name, "/") {
 		if v, ok := strings.CutPrefix(part, key+"="); ok {
@@ -138,7 +138,7 @@ func key(name, key string) string {
 	return ""
 }
 
-// comparison is the table that a reader decides by: a row for each library.
+// comparison returns the table with a row for each library.
 func comparison(s *samples) string {
 	columns := []struct {
 		title, bench, key, value string
@@ -228,14 +228,14 @@ func (sub subject) table(s *samples) string {
 	return above + markdown(header, lines)
 }
 
-// unique returns the values without those that came before.
-func unique(values []string) (first []string) {
+// unique returns the values without repetitions.
+func unique(values []string) (all []string) {
 	for _, v := range values {
-		if !slices.Contains(first, v) {
-			first = append(first, v)
+		if !slices.Contains(all, v) {
+			all = append(all, v)
 		}
 	}
-	return first
+	return all
 }
 
 func markdown(header []string, rows [][]string) string {
@@ -246,7 +246,7 @@ func markdown(header []string, rows [][]string) string {
 	return text
 }
 
-// cell returns what one benchmark reported.
+// cell returns the figures of a benchmark.
 func cell(s *samples, units []unit, name string) string {
 	var parts []string
 	for _, u := range units {
@@ -299,7 +299,7 @@ func count(v float64) string {
 	return text
 }
 
-// shortTime returns nanoseconds to three digits.
+// shortTime formats nanoseconds with three digits.
 func shortTime(v float64) string {
 	for _, u := range []struct {
 		size float64

@@ -49,8 +49,8 @@ func main() {
 	}
 }
 
-// each does a fault to all peers. If the fault takes real time, it does it to all at once; if
-// not, one after the other, because they share the process's clock.
+// each runs a fault for all peers: concurrently if the fault takes real time, and otherwise one
+// after another, because they share the process's clock.
 func each(name string, do func(peer) string, said []string) {
 	var all sync.WaitGroup
 	for i, p := range peers {
@@ -79,7 +79,7 @@ func tempDir() string {
 	return dir
 }
 
-// batch is the result of some calls.
+// batch is the result of several calls.
 type batch struct {
 	ids    []string
 	failed int
@@ -167,7 +167,8 @@ func common(a, b []string) string {
 	return fmt.Sprintf("%d and %d IDs, %d of them in both", len(a), len(b), both)
 }
 
-// command is another process with a generator. Its clock begins at a second, or is right.
+// command returns a command for another process with a generator. at is the second since 1970 at
+// which its clock starts, or "now".
 func command(p peer, dir, at string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
@@ -186,7 +187,7 @@ func run(p peer, dir, at string) []string {
 	return strings.Fields(string(out))
 }
 
-// child issues IDs for 2 s, one in each millisecond; with the clock right, until it is killed.
+// child issues an ID each millisecond, for 2 s or, if at is "now", until it is killed.
 func child(name, dir, at string) {
 	i := slices.IndexFunc(peers, func(p peer) bool { return p.name == name })
 	begun := time.Now()
@@ -273,7 +274,7 @@ func exhaust(p peer) string {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return fmt.Sprintf("%s: goes on", end.Format(time.DateOnly))
+	return fmt.Sprintf("%s: continues", end.Format(time.DateOnly))
 }
 
 // anew makes a generator for each ID, in many goroutines.

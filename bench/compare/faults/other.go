@@ -1,7 +1,7 @@
 //go:build !faults || !unix
 
-// The faults program does six faults to this library and its peers. Its clock can be
-// set only if bench/compare builds it.
+// The faults program exposes this library and its peers to six faults. bench/compare builds it with
+// a clock that can be set.
 package main
 
 import "log"

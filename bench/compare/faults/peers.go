@@ -25,12 +25,12 @@ import (
 type peer struct {
 	name string
 	open func(dir string) (next, error)
-	end  string // when its time bits run out, if the clock here can be set so far
+	end  string // the end of its time bits, if the clock here can be set so far
 
 	leased bool
 }
 
-// next returns an ID as bytes in hexadecimal, which sort as the IDs do.
+// next returns an ID in hexadecimal, in a form with the order of the IDs.
 type next func() (string, error)
 
 func signed(id int64) string {

@@ -1,7 +1,7 @@
-// Package depth says how deep the tests go. The default run touches every promise: few
-// seeds, small crowds, short windows. If the variable SNOWFLAKE_FULL is set and is not "0",
-// the full run adds what only numbers can find: many seeds, as many holders as a layout has
-// worker IDs, hundreds of clients at once, and programs that are built for one test.
+// Package depth selects the depth of the tests. The default run tests every promise, with few
+// seeds, few processes and short windows. If the environment variable SNOWFLAKE_FULL is set and not
+// "0", the full run adds many seeds, as many holders as a layout has worker IDs, hundreds of
+// concurrent clients, and programs that are built for one test.
 package depth
 
 import (
@@ -13,13 +13,13 @@ import (
 
 const variable = "SNOWFLAKE_FULL"
 
-// Full reports whether the tests are to run in full.
+// Full reports whether this is the full run.
 func Full() bool {
 	value := os.Getenv(variable)
 	return value != "" && value != "0"
 }
 
-// Of returns full if the tests are to run in full, and quick if not.
+// Of returns full in the full run, and quick in the default run.
 func Of[T any](quick, full T) T {
 	if Full() {
 		return full
@@ -27,8 +27,8 @@ func Of[T any](quick, full T) T {
 	return quick
 }
 
-// Parallel is t.Parallel if the tests are not to run in full. It is for a test with a crowd in the
-// full run, beside which no other test keeps its time.
+// Parallel calls t.Parallel, except in the full run. It is for tests that are too large there to
+// run in parallel with others.
 func Parallel(t *testing.T) {
 	t.Helper()
 	if !Full() {
@@ -36,15 +36,15 @@ func Parallel(t *testing.T) {
 	}
 }
 
-// AtOnce lets n tests run at once if they are not to run in full: most wait more than they work.
-// The flag -parallel overrides it. It is for TestMain.
+// AtOnce sets the number of parallel tests, except in the full run, for tests that mainly wait. The
+// flag -parallel overrides it. Call it in TestMain.
 func AtOnce(n int) {
 	if !Full() {
 		_ = flag.Set("test.parallel", strconv.Itoa(n))
 	}
 }
 
-// NeedFull skips the test, with the reason, if the tests are not to run in full.
+// NeedFull skips the test, with the reason, except in the full run.
 func NeedFull(t testing.TB, reason string) {
 	t.Helper()
 	if !Full() {

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// TempDirInMemory lets os.TempDir, and with it testing's TempDir, name a file system in memory, on
-// which a sync costs nothing. It changes nothing in the full run, or if there is no such file
-// system with a gigabyte to spare. No program can be relied on to start from there.
+// TempDirInMemory makes os.TempDir, and so testing's TempDir, use a file system in memory, where a
+// sync costs nothing. It has no effect in the full run, or without a gigabyte of free memory there.
+// The file system may forbid running programs.
 func TempDirInMemory() {
 	const dir, enough = "/dev/shm", 1 << 30
 	var s syscall.Statfs_t

@@ -2,6 +2,5 @@
 
 package depth
 
-// Race reports whether the race detector is on. It slows down what runs on one goroutine at a time
-// tenfold.
+// Race reports whether the race detector is on. It makes sequential code ten times slower.
 const Race = false

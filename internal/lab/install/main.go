@@ -1,7 +1,7 @@
-// The install program installs the programs for the tests that are no Debian packages, in the
+// The install program installs the programs for the tests that have no Debian packages, in the
 // user's cache directory. It builds kube-apiserver, versitygw, nats-server and kustomize from the
-// Go module proxy, in some 10 minutes of processor time, and takes dynalite and DuckDB from npm. Programs that
-// are there it leaves alone.
+// Go module proxy, in about 10 minutes of processor time, and gets dynalite and DuckDB from npm. It
+// skips installed programs.
 //
 //	go run ./internal/lab/install
 package main
@@ -19,15 +19,14 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/install/installed"
 )
 
-// The module of kube-apiserver, and the npm packages that have dynalite and DuckDB. Kubernetes replaces the
-// modules of its parts by folders of its repository; kube-apiserver.mod replaces them by the
-// versions that are published.
+// files has the module of kube-apiserver, and the npm packages of dynalite and DuckDB. Kubernetes
+// replaces the modules of its parts by folders of its repository; kube-apiserver.mod replaces them
+// by published versions.
 //
 //go:embed kube-apiserver.mod kube-apiserver.sum dynalite duckdb
 var files embed.FS
 
-// installer makes a program, or a directory with it, in dir, which is empty. The program's name is
-// without its version.
+// installer installs a program, or a directory with it, in the empty directory dir.
 type installer func(dir, name, version string) error
 
 func main() {
@@ -51,8 +50,8 @@ func main() {
 	}
 }
 
-// put lets install make a program elsewhere, so that an installation that was ended leaves no half
-// of a program. If the program is there, put does nothing.
+// put installs a program unless it exists. It moves the program from a temporary directory, so that
+// an interrupted installation leaves nothing incomplete.
 func put(path string, install installer) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -73,14 +72,14 @@ func put(path string, install installer) error {
 	return os.Rename(filepath.Join(dir, name), path)
 }
 
-// release builds a program of a module that replaces no other modules.
+// release returns an installer of a program whose module has no replace lines.
 func release(pkg string) installer {
 	return func(dir, _, version string) error {
 		return run(dir, "go", "install", "-trimpath", "-ldflags=-s -w", pkg+"@"+version)
 	}
 }
 
-// kubeAPIServer builds it in a module that has only requirements.
+// kubeAPIServer builds kube-apiserver in a module without code.
 func kubeAPIServer(dir, name, _ string) error {
 	for _, file := range []string{"mod", "sum"} {
 		b, err := files.ReadFile(name + "." + file)
@@ -94,7 +93,7 @@ func kubeAPIServer(dir, name, _ string) error {
 	return run(dir, "go", "install", "-trimpath", "-ldflags=-s -w", "k8s.io/kubernetes/cmd/kube-apiserver")
 }
 
-// npm installs a package, whose scripts do not run: it has its library for each system.
+// npm installs a package. It does not need its scripts, because it has a library for each system.
 func npm(dir, name, _ string) error {
 	lock, err := fs.Sub(files, name)
 	if err != nil {

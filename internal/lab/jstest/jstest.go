@@ -1,4 +1,4 @@
-// Package jstest runs JavaScript under node, so that tests can hold it to Go.
+// Package jstest runs JavaScript with node, so that tests can compare it with Go.
 package jstest
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Run runs code, which may use the imports of a module's head and returns a value for output. Its
-// input is a value called input. layoutOf makes a layout of a Layout. files are beside the module,
-// by their names.
+// Run runs code, the body of a function in a module with these imports, and decodes its result into
+// output. The code can use input, and layoutOf, which converts a Layout. files maps the names of
+// further files in the module's directory to their contents.
 func Run(t *testing.T, files map[string]string, imports string, input any, code string, output any) {
 	t.Helper()
 	node, err := exec.LookPath("node")
@@ -53,7 +53,7 @@ func Run(t *testing.T, files map[string]string, imports string, input any, code 
 	require.NoError(t, json.Unmarshal(out, output))
 }
 
-// Layout is a layout as the scripts read it. JSON would round its epoch and its unit.
+// Layout is a layout for the scripts. Its epoch and unit are texts, because JSON would round them.
 type Layout struct {
 	Epoch          int64 `json:"epoch,string"`
 	Unit           int64 `json:"unit,string"`

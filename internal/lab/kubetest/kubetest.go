@@ -1,7 +1,7 @@
 //go:build unix && go1.25
 
-// Package kubetest starts a real kube-apiserver, on a real etcd, for tests, and asks it as kubectl
-// does. The server is installed by go run ./internal/lab/install.
+// Package kubetest starts a kube-apiserver with etcd for tests, and sends it requests like kubectl.
+// go run ./internal/lab/install installs the server.
 package kubetest
 
 import (
@@ -33,14 +33,14 @@ type Server struct {
 	*servertest.Process
 	Etcd *servertest.Process
 	etcd string // its URL
-	Addr string // of the loopback interface
-	CA   string // file with the certificate that it made for itself
+	Addr string // on the loopback interface
+	CA   string // the file of its self-signed certificate
 }
 
 // Token is the token of a user with all rights.
 const Token = "the-token-of-the-tests"
 
-// Start starts a server that has its own etcd.
+// Start starts a server with its own etcd.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	path, etcd := installed.Need(t, installed.KubeAPIServer), servertest.Program(t, "etcd-server", "etcd")
@@ -52,7 +52,7 @@ func Start(t testing.TB) *Server {
 		"--name", "m", "--data-dir", filepath.Join(dir, "etcd"),
 		"--listen-client-urls", url, "--advertise-client-urls", url,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "m=" + peer,
-		// It waits for this time before it elects itself.
+		// etcd elects itself after the election time-out.
 		"--heartbeat-interval", "10", "--election-timeout", "100",
 		"--logger", "zap", "--log-level", "warn",
 	}}, func() error { return request("GET", url+"/health", "", nil, nil) })
@@ -80,13 +80,13 @@ func Start(t testing.TB) *Server {
 		"--service-cluster-ip-range=10.96.0.0/24",
 		"--disable-admission-plugins=ServiceAccount",
 	}}, func() error {
-		// Not /readyz, for which it also makes its own roles.
+		// /readyz would wait until the server has created its own roles.
 		return s.Ask(Token, "GET", "/readyz/etcd", nil, nil)
 	})
 	return s
 }
 
-// Wipe deletes all objects from etcd, while the API server runs.
+// Wipe deletes all objects from etcd while the API server runs.
 func (s *Server) Wipe(t testing.TB) {
 	t.Helper()
 	// From /registry/ to /registry0.
@@ -94,8 +94,8 @@ func (s *Server) Wipe(t testing.TB) {
 	servertest.Do(t, request("POST", s.etcd+"/v3/kv/deleterange", "", []byte(all), nil))
 }
 
-// Ask sends a request of the user who has a token. If it has a body, the body is sent as JSON. If
-// answer is not nil, the answer is read into it.
+// Ask sends a request with a token and with body, if it is not nil, as JSON. If answer is not nil,
+// the response is decoded into it.
 func (s *Server) Ask(token, method, path string, body, answer any) error {
 	var sent []byte
 	if body != nil {
@@ -107,7 +107,7 @@ func (s *Server) Ask(token, method, path string, body, answer any) error {
 	return request(method, "https://"+s.Addr+path, token, sent, answer)
 }
 
-// Apply does what kubectl apply --server-side does with a manifest: the server checks each field.
+// Apply applies a manifest like kubectl apply --server-side, with strict validation of fields.
 func (s *Server) Apply(namespace string, manifest []byte) (err error) {
 	for object := range bytes.SplitSeq(manifest, separator) {
 		path := fmt.Sprintf("%s?fieldManager=kubectl&fieldValidation=Strict", objectPath(namespace, object))
@@ -116,10 +116,10 @@ func (s *Server) Apply(namespace string, manifest []byte) (err error) {
 	return err
 }
 
-// separator is between the objects of a manifest.
+// separator separates the objects of a manifest.
 var separator = []byte("\n---\n")
 
-// heads match the lines of an object's manifest that say which object it is.
+// heads matches the lines of a manifest with an object's version, kind and name.
 var heads = regexp.MustCompile(`(?ms)^apiVersion: (\S+)$.*?^kind: (\S+)$.*?^metadata:$.*?^  name: (\S+)$`)
 
 func objectPath(namespace string, object []byte) string {
@@ -139,7 +139,7 @@ func objectPath(namespace string, object []byte) string {
 	return path + "/" + plural + "/" + name
 }
 
-// Namespace makes a namespace, unless it exists.
+// Namespace creates a namespace, unless it exists.
 func (s *Server) Namespace(t testing.TB, name string) {
 	t.Helper()
 	servertest.Do(t, s.Apply("", fmt.Appendf(nil, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n", name)))
@@ -155,7 +155,7 @@ func (s *Server) AccountToken(t testing.TB, namespace, account string) string {
 
 var client = &http.Client{
 	Timeout: 30 * time.Second,
-	// The server made its certificate itself.
+	// The server's certificate is self-signed.
 	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 }
 

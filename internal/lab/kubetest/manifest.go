@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Pod is what a manifest says of the pods of a Deployment or StatefulSet.
+// Pod is the pod template of a Deployment or StatefulSet.
 type Pod struct {
 	ServiceAccountName            string
 	TerminationGracePeriodSeconds int
@@ -30,13 +30,13 @@ type Pod struct {
 	}
 }
 
-// Probe is how the kubelet asks a container.
+// Probe is a probe of the kubelet.
 type Probe struct {
 	PeriodSeconds, FailureThreshold int
 	HTTPGet                         struct{ Path, Port string }
 }
 
-// time is how long the answers have to be bad before the kubelet does something.
+// time returns the duration of failures after which the kubelet reacts.
 func (p Probe) time() time.Duration {
 	return time.Duration(p.PeriodSeconds*p.FailureThreshold) * time.Second
 }
@@ -70,8 +70,8 @@ func (p *Pod) Env() map[string]string {
 	return env
 }
 
-// Fits checks that a program has the time to start and to stop. It goes on for drain after it was
-// told to stop, and ends within stop.
+// Fits checks that a program has the time to start and to stop. After SIGTERM it serves for drain,
+// and ends within stop.
 func (p *Pod) Fits(t testing.TB, drain, stop time.Duration) {
 	t.Helper()
 	c := p.Containers[0]
@@ -82,6 +82,6 @@ func (p *Pod) Fits(t testing.TB, drain, stop time.Duration) {
 		t.Errorf("the first pod has %v to start, and may need %v and a minute", has, lease.MaxWindow)
 	}
 	if unready := c.ReadinessProbe.time(); unready >= drain {
-		t.Errorf("a pod is known not to be ready after %v, and goes on for %v", unready, drain)
+		t.Errorf("a pod is known not to be ready after %v, and serves for %v", unready, drain)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// apidiff writes a module's API into a file, and compares two such files.
+// apidiff is a program that writes a module's API to a file, and compares two such files.
 const apidiff = "golang.org/x/exp/cmd/apidiff@v0.0.0-20251023183803-a4bb9ffd2546"
 
-// api compares the API of each published module, and of the internal packages that another one
-// needs, with the last release. If a change breaks users, it is an error, unless the next version
-// has a greater minor version (before 1.0) or a greater major version.
+// api compares the API of each published module, and of the internal packages that other modules
+// import, with the last release. It returns an error if a change breaks users, unless the next
+// version has a greater major version or, before 1.0, a greater minor version.
 func (t *tree) api() error {
 	last, err := t.lastRelease()
 	if err != nil {
@@ -39,7 +39,7 @@ func (t *tree) api() error {
 	return nil
 }
 
-// broken returns the changes since a release that break users.
+// broken returns the incompatible changes since a release.
 func (t *tree) broken(last string) (string, error) {
 	dir, err := os.MkdirTemp("", "snowflake-api")
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *tree) broken(last string) (string, error) {
 		return err
 	}
 	for _, module := range old.published() {
-		// With -m, apidiff compares all packages that are not internal.
+		// With -m, apidiff compares all packages except internal ones.
 		if err := compare("-m", modulePath(module)); err != nil {
 			return "", err
 		}
@@ -91,9 +91,9 @@ func (t *tree) broken(last string) (string, error) {
 	return broken.String(), nil
 }
 
-// shared returns the internal packages of a published module that another one imports. They must
-// stay compatible, because a user may update one of the two alone. Packages for tests do not count:
-// they import testing.
+// shared returns the internal packages of published modules that other ones import. They must stay
+// compatible, because a user may update one module alone. Packages for tests, which import testing,
+// do not count.
 func (t *tree) shared() ([]string, error) {
 	lines, err := output(t.dir, nil, "go", "list", "-f", `{{.Module.Path}} {{join .Imports " "}}`, root+"/...")
 	if err != nil {
@@ -116,8 +116,8 @@ func (t *tree) shared() ([]string, error) {
 	return slices.Compact(shared), nil
 }
 
-// lastRelease returns the greatest version that has a tag, or "" if there is none. A release that
-// this commit is, or an earlier commit than a release, does not count.
+// lastRelease returns the greatest version with a tag, or "" if there is none. Releases that
+// contain this commit do not count.
 func (t *tree) lastRelease() (string, error) {
 	tags, err := output(t.dir, nil, "git", "tag", "--list", "v*.*.*", "--no-contains", "HEAD", "--sort=-version:refname")
 	for _, tag := range strings.Fields(string(tags)) {

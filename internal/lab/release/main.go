@@ -1,18 +1,18 @@
-// The release program knows which modules of this repository are published, and at which version.
-// docs/releasing.md says when to run which command.
+// The release program manages the versions of the published modules of this repository.
+// docs/releasing.md has the steps of a release.
 //
 //	go run ./internal/lab/release check  # every go.mod requires its siblings at the next version
 //	go run ./internal/lab/release set    # write the next version into every go.mod
-//	go run ./internal/lab/release try    # tag a clone, and use each module as a user does
+//	go run ./internal/lab/release try    # tag a clone, and use each module as users do
 //	go run ./internal/lab/release api    # compare the API with the last release
 //	go run ./internal/lab/release strip  # remove the replace lines, for the commit to be tagged
 //	go run ./internal/lab/release tags   # print the tags, the root module's first
 //
 // programs.sh builds the programs.
 //
-// Other tools do less. multimod keeps a list of modules and tags them, but knows no replace lines.
-// gorelease ignores replace lines, so it cannot load a module whose siblings have no tag yet; api
-// runs apidiff, which can.
+// Other tools do less. multimod tags a list of modules, but does not change replace lines.
+// gorelease ignores them, so it cannot load a module whose siblings have no tag; api runs apidiff,
+// which can.
 package main
 
 import (

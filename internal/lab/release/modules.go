@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// version is the version of all modules in the next release. If you change it, run: go run
+// version is the version of all modules in the next release. After a change, run go run
 // ./internal/lab/release set.
 const version = "v0.1.0"
 
 const root = "github.com/seed-5394e6b1/snowflake"
 
-// unpublished are the folders of the modules that users do not get: benchmarks, tests, and programs
+// unpublished has the folders of the modules that are not released: benchmarks, tests, and programs
 // to copy.
 var unpublished = []string{
 	"bench",
@@ -28,7 +28,7 @@ var unpublished = []string{
 	"internal/lab/drivers",
 }
 
-// A goMod is what this program reads of a go.mod, in the form of go mod edit -json.
+// A goMod is a go.mod as go mod edit -json prints it, as far as this program needs it.
 type goMod struct {
 	Module  struct{ Path string }
 	Require []struct{ Path, Version string }
@@ -62,11 +62,10 @@ func readTree(dir string) (*tree, error) {
 	return t, nil
 }
 
-// folders returns the folders of all modules, in order.
+// folders returns the sorted folders of all modules.
 func (t *tree) folders() []string { return slices.Sorted(maps.Keys(t.mods)) }
 
-// published returns the folders of the modules that users get: the root's, then the others in
-// order.
+// published returns the sorted folders of the published modules, the root first.
 func (t *tree) published() []string {
 	return slices.DeleteFunc(t.folders(), func(dir string) bool { return slices.Contains(unpublished, dir) })
 }
@@ -79,8 +78,8 @@ func folder(modulePath string) string { return path.Join(".", strings.TrimPrefix
 
 func isSibling(p string) bool { return p == root || strings.HasPrefix(p, root+"/") }
 
-// closure returns the folders of the siblings that the module in a folder needs, directly or
-// because another sibling needs them.
+// closure returns the folders of the siblings that the module in a folder requires, directly or
+// indirectly.
 func (t *tree) closure(dir string) []string {
 	var found []string
 	var add func(dir string)
@@ -96,8 +95,8 @@ func (t *tree) closure(dir string) []string {
 	return found
 }
 
-// siblings returns the arguments of go mod edit that write the next version and the folder of each
-// sibling, and remove the folders of those that are not needed.
+// siblings returns the arguments of go mod edit that set the version and the folder of each
+// required sibling, and remove the folders of other siblings.
 func (t *tree) siblings(dir string) []string {
 	var args []string
 	for _, r := range t.mods[dir].Require {
@@ -121,8 +120,8 @@ func (t *tree) siblings(dir string) []string {
 	return args
 }
 
-// check returns an error for each wrong requirement between the modules, and nil if all are right.
-// It leaves to go mod tidy whether a module requires what it imports.
+// check returns an error with all wrong requirements between the modules. Whether a module requires
+// what it imports is checked by go mod tidy.
 func (t *tree) check() error {
 	var wrong []error
 	report := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -162,7 +161,7 @@ func (t *tree) check() error {
 	return errors.Join(wrong...)
 }
 
-// set writes the next version of the siblings, and their folders, into every go.mod.
+// set writes the version of the siblings, and their folders, into every go.mod.
 func (t *tree) set() error {
 	for dir := range t.mods {
 		if args := t.siblings(dir); args != nil {
@@ -174,8 +173,8 @@ func (t *tree) set() error {
 	return nil
 }
 
-// strip removes the replace lines for siblings from the modules that are published. If a module has
-// such a line, go install refuses its commands.
+// strip removes the replace lines for siblings from the published modules, because go install
+// refuses modules with such lines.
 func (t *tree) strip() error {
 	for _, dir := range t.published() {
 		for _, r := range t.mods[dir].Replace {
@@ -190,12 +189,12 @@ func (t *tree) strip() error {
 	return nil
 }
 
-// edit changes a module's go.mod by go mod edit.
+// edit changes a module's go.mod with go mod edit.
 func (t *tree) edit(dir string, args ...string) ([]byte, error) {
 	return output(filepath.Join(t.dir, dir), nil, "go", slices.Concat([]string{"mod", "edit"}, args, []string{"go.mod"})...)
 }
 
-// readJSON reads what a program writes to standard output.
+// readJSON decodes a program's standard output.
 func readJSON(to any, dir, name string, args ...string) error {
 	text, err := output(dir, nil, name, args...)
 	if err != nil {
@@ -204,7 +203,7 @@ func readJSON(to any, dir, name string, args ...string) error {
 	return json.Unmarshal(text, to)
 }
 
-// output runs a program and returns what it writes to standard output.
+// output runs a program and returns its standard output.
 func output(dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

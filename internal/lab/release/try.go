@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// try tags a clone of the repository, and uses the modules from there as a user does: it gets and
-// builds each module alone, and all modules together, and installs the commands. (The programs of
-// the READMEs are built by docs_test.go.)
+// try tags a clone of the repository, and uses its modules as users do: it gets and builds each
+// module alone, and all modules together, and installs the commands. (docs_test.go builds the
+// programs of the READMEs.)
 func (t *tree) try() error {
 	dir, err := os.MkdirTemp("", "snowflake-release")
 	if err != nil {
@@ -47,17 +47,16 @@ func (t *tree) try() error {
 	return nil
 }
 
-// author has git's settings for who commits.
+// author has the environment variables of a commit's author.
 var author = []string{"GIT_AUTHOR_NAME=try", "GIT_AUTHOR_EMAIL=try", "GIT_COMMITTER_NAME=try", "GIT_COMMITTER_EMAIL=try"}
 
-// tag makes a clone of the repository, with the folder's uncommitted changes, and tags it as a
-// release.
+// tag makes a clone of the repository, with its uncommitted changes, and tags it as a release.
 func (t *tree) tag(clone string) error {
 	git := func(dir string, args ...string) (string, error) {
 		text, err := output(dir, author, "git", args...)
 		return strings.TrimSpace(string(text)), err
 	}
-	// A commit of what has changed. Making it changes nothing here.
+	// This makes a commit of the changes, and leaves the work tree unchanged.
 	commit, err := git(t.dir, "stash", "create")
 	if err != nil {
 		return err
@@ -89,11 +88,10 @@ func (t *tree) tag(clone string) error {
 	return nil
 }
 
-// userEnv returns the environment of the user's go command, which takes this repository from a
-// clone. The command has a separate module cache, so that no other program ever sees this release.
-// Each copy of the repository has its own cache, because go finds compiled packages again only if
-// they are in the same folder. If the usual module cache has the other modules, they come from
-// there, else from the usual proxy.
+// userEnv returns the environment of a user's go command that gets this repository from a clone. It
+// has a separate module cache, so that no other program sees this release. Each copy of the
+// repository has its own cache, because go reuses compiled packages only in the same folder. Other
+// modules come from the usual module cache or, if it does not have them, from the usual proxy.
 func (t *tree) userEnv(dir, clone string) ([]string, error) {
 	var usual struct{ GOMODCACHE, GOPROXY, GONOSUMDB string }
 	if err := readJSON(&usual, t.dir, "go", "env", "-json"); err != nil {
@@ -118,7 +116,7 @@ func (t *tree) userEnv(dir, clone string) ([]string, error) {
 		"GOPRIVATE=", "GONOPROXY=" + root, "GONOSUMDB=" + strings.Trim(usual.GONOSUMDB+","+root, ","),
 		"GOPROXY=" + file(filepath.Join(usual.GOMODCACHE, "cache", "download")) + "," + usual.GOPROXY,
 		"GOWORK=off", "GOMODCACHE=" + mod, "GOFLAGS=-mod=mod -modcacherw", "GOBIN=" + filepath.Join(dir, "bin"),
-		// Go indexes each module in the cache, and this release has other files each time.
+		// Go's index of the modules in the cache would be wrong: this release's files change.
 		"GODEBUG=goindex=0",
 	}, nil
 }
@@ -129,7 +127,7 @@ func use(dir string, env []string, modules ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	// With -export, list compiles, but links no programs.
+	// list -export compiles packages without linking programs.
 	get, build := []string{"get"}, []string{"list", "-export"}
 	for _, module := range modules {
 		get = append(get, modulePath(module)+"/...@"+version)

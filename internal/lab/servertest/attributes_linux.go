@@ -4,7 +4,8 @@ package servertest
 
 import "syscall"
 
-// attributes let a server die with this process, even if this process is killed.
+// attributes returns attributes with which a server dies with this process, even if this process is
+// killed.
 func attributes(as *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
 }

@@ -17,16 +17,15 @@ import (
 	"time"
 )
 
-// Authority keeps certificates in files. Renew replaces the authority that signs them; what an
-// earlier one signed is not valid any more.
+// Authority is a certificate authority, with certificates in files.
 type Authority struct {
 	t    testing.TB
 	dir  string
 	made int64
 }
 
-// NewAuthority returns the certificates of servers at each Host and each address of the loopback
-// interface, and of their clients. If this process runs as root, the directory belongs to owner.
+// NewAuthority returns an authority with certificates of servers, at each Host and each loopback
+// address, and of their clients. If this process runs as root, the directory belongs to owner.
 func NewAuthority(t testing.TB, owner string) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: Dir(t, owner)}
@@ -34,12 +33,12 @@ func NewAuthority(t testing.TB, owner string) *Authority {
 	return a
 }
 
-// File returns the path of a file: SIDE.pem and SIDE.key have the certificate of one side, "server"
-// or "client", and its key, and SIDE-ca.pem has what this side trusts.
+// File returns the path of a file. SIDE.pem and SIDE.key have the certificate and the key of one
+// side, "server" or "client", and SIDE-ca.pem has the authority that this side trusts.
 func (a *Authority) File(name string) string { return filepath.Join(a.dir, name) }
 
-// Renew writes the files of the sides anew, all signed by one new authority. A program that trusts
-// another authority refuses them.
+// Renew replaces the files of the sides by certificates of a new authority. Programs that trust the
+// old one refuse them.
 func (a *Authority) Renew(sides ...string) {
 	a.t.Helper()
 	ca, caKey := a.sign(a.template("authority"), nil, nil)
@@ -75,7 +74,7 @@ func (a *Authority) template(name string) *x509.Certificate {
 	}
 }
 
-// sign returns a certificate that the authority signed. Without an authority, it becomes one.
+// sign returns the certificate c, signed by an authority. If by is nil, c is a new authority.
 func (a *Authority) sign(c, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key := Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
@@ -87,7 +86,7 @@ func (a *Authority) sign(c, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x50
 	return Must(x509.ParseCertificate(der))(a.t), key
 }
 
-// write replaces a file as a whole, as tools that renew certificates do.
+// write replaces a file atomically, as tools that renew certificates do.
 func (a *Authority) write(name, kind string, der []byte) {
 	a.t.Helper()
 	path := a.File(name)

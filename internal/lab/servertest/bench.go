@@ -16,8 +16,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Bench measures a store with its server: what Puts measures, how long Acquire takes when 1, 50 and
-// 200 clients call it at once, and how busy the server is when a fleet renews.
+// Bench measures a store with its server: Puts, the duration of Acquire for 1, 50 and 200
+// concurrent clients, and the server's load while a fleet renews.
 func Bench(b *testing.B, s *Server) {
 	Puts(b, s.client(b, s.Addr, NewSpace()))
 	for _, n := range []int{1, 50, 200} {
@@ -28,8 +28,8 @@ func Bench(b *testing.B, s *Server) {
 	}
 }
 
-// Puts measures the methods of a store, with values as long as a record: Put of a new entry and, as
-// in a renewal, of one that is there, Get, and List of 1,024 entries.
+// Puts measures the methods of a store, with values as long as a record: Put of a new entry and of
+// an existing one, as in a renewal, Get, and List of 1,024 entries.
 func Puts(b *testing.B, store lease.Store) {
 	value, made := []byte(strings.Repeat("a record ", 50)), 0
 	put := func(b *testing.B, key, old string) string {
@@ -67,7 +67,7 @@ func Puts(b *testing.B, store lease.Store) {
 	})
 }
 
-// benchAcquire times 200 acquisitions in each iteration, n at once.
+// benchAcquire times 200 acquisitions in each iteration, n of them concurrently.
 func benchAcquire(b *testing.B, s *Server, n int) {
 	var all []time.Duration
 	for range b.N * 200 / n {
@@ -93,7 +93,7 @@ func benchFleet(b *testing.B, s *Server, n int) {
 	window := cmp.Or(s.Fleet, 3*time.Second)
 	stores := s.clients(b, 16, s.Addr, NewSpace())
 	var holders []*link.Holder
-	for len(holders) < n { // a few at a time, as a fleet is deployed
+	for len(holders) < n { // in groups, as a fleet is deployed
 		few, _ := acquireAll(b, stores, 32, window)
 		holders = append(holders, few...)
 	}

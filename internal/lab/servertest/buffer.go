@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Buffer is a bytes.Buffer that can be read while others write.
+// Buffer is a bytes.Buffer for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -19,12 +19,12 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Child is the test binary, started again. It writes the IDs that it issues to standard output,
-// with WriteIDs, and what else it has to say to standard error. It ends with its parent if it calls
+// Child is a process that runs the test binary again. It writes the IDs that it issues to standard
+// output, with WriteIDs, and messages to standard error. It ends with its parent if it calls
 // EndWithParent, or if it reads standard input to the end.
 type Child struct {
-	Lines <-chan string // of standard error; closed when there are no more
-	First chan struct{} // closed when it has issued an ID, or has closed standard output
+	Lines <-chan string // of standard error; closed at its end
+	First chan struct{} // closed after the first ID, or at the end of standard output
 
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
@@ -36,8 +36,8 @@ type Child struct {
 	firstAt time.Time
 }
 
-// StartChild starts a child with variables added to its environment. It is killed when the test
-// ends. The caller must receive its Lines.
+// StartChild starts a child with variables added to its environment. The child is killed when the
+// test ends. The caller must receive its Lines.
 func StartChild(t testing.TB, env ...string) *Child {
 	t.Helper()
 	exe := Must(os.Executable())(t)
@@ -57,7 +57,7 @@ func StartChild(t testing.TB, env ...string) *Child {
 	return c
 }
 
-// EndWithParent is for the child: it ends the child when the parent has ended.
+// EndWithParent, called by a child, ends it when its parent has ended.
 func EndWithParent() {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -65,7 +65,7 @@ func EndWithParent() {
 	}()
 }
 
-// WriteIDs is for the child: it writes IDs for its parent.
+// WriteIDs, called by a child, writes IDs for its parent.
 func WriteIDs(ids ...snowflake.ID) error {
 	var out []byte
 	for _, id := range ids {
@@ -92,7 +92,7 @@ func (c *Child) readIDs(r io.Reader) {
 	}
 }
 
-// readLines leaves out a last line without an end, which was cut when the child was killed.
+// readLines omits an incomplete last line, which a child that is killed may leave.
 func readLines(r io.Reader, lines chan<- string) {
 	defer close(lines)
 	for in := bufio.NewReader(r); ; {
@@ -104,7 +104,8 @@ func readLines(r io.Reader, lines chan<- string) {
 	}
 }
 
-// IDs returns the IDs that the child has issued so far, and the time at which the first one came.
+// IDs returns the IDs that the child has issued so far, and the time at which the first one
+// arrived.
 func (c *Child) IDs() (ids []snowflake.ID, firstAt time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +121,7 @@ func (c *Child) Tell(line string) error {
 // Process returns the child's process.
 func (c *Child) Process() *os.Process { return c.cmd.Process }
 
-// State returns how the child ended. It is nil before Kill or Wait has returned.
+// State returns the state of the ended child. It is nil before Kill or Wait has returned.
 func (c *Child) State() *os.ProcessState { return c.cmd.ProcessState }
 
 // Kill kills the child, and waits until it has ended.
@@ -137,7 +138,7 @@ func (c *Child) Wait() {
 	})
 }
 
-// Issued has the IDs that several children have issued.
+// Issued collects the IDs that several children have issued.
 type Issued struct {
 	mu  sync.Mutex
 	ids []issuedID
@@ -148,7 +149,7 @@ type issuedID struct {
 	run int32
 }
 
-// Add adds IDs that the child with this number has issued.
+// Add adds IDs of the child with the number run.
 func (s *Issued) Add(run int, ids ...snowflake.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,11 +158,11 @@ func (s *Issued) Add(run int, ids ...snowflake.ID) {
 	}
 }
 
-// Len returns how many IDs were issued.
+// Len returns the number of IDs.
 func (s *Issued) Len() int { return len(s.ids) }
 
-// Check fails if an ID was issued twice, or if two children stamped the same tick of one worker ID
-// and clock sequence.
+// Check fails the test if an ID was issued twice, or if two children stamped the same tick of a
+// worker ID and clock sequence.
 func (s *Issued) Check(t testing.TB, l snowflake.Layout) {
 	t.Helper()
 	slices.SortFunc(s.ids, func(a, b issuedID) int { return cmp.Compare(a.id, b.id) })

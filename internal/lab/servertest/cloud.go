@@ -22,11 +22,11 @@ import (
 )
 
 // AccessKey and Secret are the credentials of S3, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
-// Dynalite takes any.
+// Dynalite accepts any.
 const AccessKey, Secret = "access", "a-secret"
 
-// S3 starts a server with the protocol of S3: versitygw, over files with extended attributes. dir
-// has the objects of its only bucket.
+// S3 starts versitygw, a server with the protocol of S3, on files with extended attributes. dir has
+// the objects of its only bucket.
 func S3(t testing.TB, bucket string) (addr, dir string, p *Process) {
 	t.Helper()
 	path, all := installed.Need(t, installed.VersityGW), Dir(t, "")
@@ -37,9 +37,8 @@ func S3(t testing.TB, bucket string) (addr, dir string, p *Process) {
 		"--keep-alive", "--quiet", "posix", all}}, func() error { return speaks(addr) })
 }
 
-// serve runs dynalite. Without this script it would end if a client broke its connection in the
-// middle of a request, and close a connection that was idle for 5 s even if a request was on its
-// way.
+// serve is a script that runs dynalite. Without it, dynalite would exit if a client broke its
+// connection during a request, and close idle connections after 5 s even if a request was arriving.
 const serve = `
 process.on('uncaughtException', err => { if (err.code !== 'ECONNRESET') { console.error(err); process.exit(1) } })
 const [port, path] = process.argv.slice(1)
@@ -57,7 +56,7 @@ func Dynalite(t testing.TB) (addr string, p *Process) {
 	return addr, Start(t, Command{Path: node, Dir: path, Args: []string{"-e", serve, port, data}}, func() error { return speaks(addr) })
 }
 
-// CreateTable makes a table in dynalite for package dynamolease.
+// CreateTable creates a table in dynalite for package dynamolease.
 func CreateTable(t testing.TB, addr, table string) {
 	t.Helper()
 	call := func(op, body string) int {
@@ -65,7 +64,7 @@ func CreateTable(t testing.TB, addr, table string) {
 		req.Header.Set("Content-Type", "application/x-amz-json-1.0")
 		req.Header.Set("X-Amz-Target", "DynamoDB_20120810."+op)
 		req.Header.Set("X-Amz-Date", "now")
-		// Any signature will do.
+		// Dynalite accepts any signature.
 		req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=a/b/c/d/aws4_request, SignedHeaders=a, Signature=a")
 		resp := Must(http.DefaultClient.Do(req))(t)
 		resp.Body.Close()
@@ -78,13 +77,13 @@ func CreateTable(t testing.TB, addr, table string) {
 	get := fmt.Sprintf(`{"TableName": %q, "Key": {"store": {"S": "a"}, "key": {"S": "a"}}}`, table)
 	Await(t, func() error {
 		if is := call("GetItem", get); is != http.StatusOK {
-			return fmt.Errorf("the table does not come: GetItem: %d", is)
+			return fmt.Errorf("the table is not ready: GetItem: %d", is)
 		}
 		return nil
 	})
 }
 
-// speaks returns nil if an HTTP server answers, whatever it says.
+// speaks returns nil if an HTTP server answers, with any status.
 func speaks(addr string) error {
 	resp, err := http.Get(fmt.Sprint("http://", addr))
 	if err == nil {
@@ -93,14 +92,14 @@ func speaks(addr string) error {
 	return err
 }
 
-// RoundTrip is an HTTP client that asks no server, or changes requests and answers.
+// RoundTrip is a function that is an HTTP client and a transport.
 type RoundTrip func(*http.Request) (*http.Response, error)
 
 func (f RoundTrip) Do(req *http.Request) (*http.Response, error) { return f(req) }
 
 func (f RoundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// Answer returns an answer to a request. header may be nil.
+// Answer returns a response to a request. header may be nil.
 func Answer(req *http.Request, status int, header http.Header, body string) *http.Response {
 	if req.Body != nil {
 		req.Body.Close()
@@ -111,18 +110,18 @@ func Answer(req *http.Request, status int, header http.Header, body string) *htt
 	return &http.Response{StatusCode: status, Request: req, Header: header, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// Refusal is a service's answer, and what the errors of a store's methods are then.
+// Refusal is a service's response, and the errors of a store's methods that it must cause.
 type Refusal struct {
 	Status int
 	Code   string
-	Away   bool // they match lease.ErrAway,
-	Final  bool // or lease.ErrRefused
-	Says   string
+	Away   bool   // the errors match lease.ErrAway
+	Final  bool   // the errors match lease.ErrRefused
+	Says   string // a part of their text
 }
 
-// Refusals checks that errors say what to do and name the place of the key "key", and that no
-// request is sent twice: a Put that is repeated would fail although it was stored. body has an
-// answer's code in place of CODE.
+// Refusals checks that errors have their remedies and the place of the key "key", and that no
+// request is sent twice: a repeated Put would fail although it was stored. In body, CODE stands for
+// the response's code.
 func Refusals(t *testing.T, place, body string, open func(RoundTrip) (lease.Store, error), all []Refusal) {
 	for _, r := range all {
 		sent := 0

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Member is a server of a cluster, or a server alone.
+// Member is a server of a cluster, or a single server.
 type Member struct {
 	*Process
 	Name, Addr string    // Addr is for clients
@@ -28,11 +28,11 @@ type Member struct {
 	Peers      [2]string // addresses for the other members
 }
 
-// Cluster has the servers of a cluster.
+// Cluster is the servers of a cluster.
 type Cluster []*Member
 
-// StartCluster starts n servers at once, since one may be ready only when another one runs. The
-// function returns how to start a member, and what Start takes as ready.
+// StartCluster starts n servers concurrently, because one may be ready only when others run. how
+// returns the arguments of Start for a member.
 func StartCluster(t testing.TB, n int, how func(m *Member, all Cluster) (c Command, ready func() error)) Cluster {
 	t.Helper()
 	dir, all := Dir(t, ""), Cluster{}
@@ -48,7 +48,7 @@ func StartCluster(t testing.TB, n int, how func(m *Member, all Cluster) (c Comma
 	return all
 }
 
-// together does something with all members at once.
+// together calls do for all members concurrently.
 func (c Cluster) together(t testing.TB, do func(m *Member)) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -70,7 +70,7 @@ func (c Cluster) Addrs() string {
 	return strings.Join(all, ",")
 }
 
-// Leader waits until a member leads a space, and returns it, and the others.
+// Leader waits until a member leads a space, and returns this member and the others.
 func (c Cluster) Leader(t testing.TB, space string, leads Leads) (leader *Member, others Cluster) {
 	t.Helper()
 	Await(t, func() error {
@@ -84,11 +84,11 @@ func (c Cluster) Leader(t testing.TB, space string, leads Leads) (leader *Member
 	return leader, others
 }
 
-// Leads reports whether a member leads a space, as far as it is known now.
+// Leads reports whether a member leads a space now.
 type Leads func(m *Member, space string) bool
 
-// LosesLeader is for Outage: the leader of a cluster of three is replaced. s has the cluster's
-// addresses.
+// LosesLeader returns faults for Outage in which the leader of a cluster of three is replaced. s
+// has the cluster's addresses.
 func LosesLeader(s *Server, c Cluster, leads Leads) []Fault {
 	faults := []Fault{{"LeaderThatWasPausedDoesNotAnswerOldly", func(t *testing.T, space string) { paused(t, s, space, c, leads) }}}
 	if depth.Full() {
@@ -100,8 +100,8 @@ func LosesLeader(s *Server, c Cluster, leads Leads) []Fault {
 	return faults
 }
 
-// LosesMajority is for Outage: two servers of a cluster of three are killed and started again. s
-// has the cluster's addresses.
+// LosesMajority returns faults for Outage in which two servers of a cluster of three are killed and
+// restarted. s has the cluster's addresses.
 func LosesMajority(s *Server, c Cluster, leads Leads) []Fault {
 	return []Fault{{"ServerThatIsAloneDoesNotAnswer", func(t *testing.T, space string) {
 		leader, others := c.Leader(t, space, leads)
@@ -112,8 +112,8 @@ func LosesMajority(s *Server, c Cluster, leads Leads) []Fault {
 	}}}
 }
 
-// Alone kills all others, and checks that the survivor does not answer, since its answer may be
-// old, and says so. It returns a client of the survivor, and an entry.
+// Alone kills all others, and checks that the survivor, whose data may be stale, returns an error
+// with the cause. It returns a client of the survivor, and an entry.
 func Alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) (lease.Store, lease.Entry) {
 	t.Helper()
 	store := s.client(t, survivor.Addr, space)
@@ -139,8 +139,7 @@ func Alone(t *testing.T, s *Server, space string, survivor *Member, others Clust
 	return store, old
 }
 
-// alone: when all others are killed, the survivor does not answer. It answers again when there is a
-// majority.
+// alone: without a majority the survivor does not answer; when there is one again, it does.
 func alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) {
 	store, old := Alone(t, s, space, survivor, others)
 	others.together(t, func(m *Member) { m.Restart() })
@@ -156,15 +155,14 @@ func alone(t *testing.T, s *Server, space string, survivor *Member, others Clust
 	})
 }
 
-// paused: a leader that was paused does not know that there is another leader, and has requests
-// that wait. When it goes on, a read that it answers is not older than the beginning of the read.
+// paused: a leader that was paused does not know of the new leader, and has waiting requests. After
+// it resumes, the reads that it answers include everything stored before they began.
 func paused(t *testing.T, s *Server, space string, c Cluster, leads Leads) {
 	leader, others := c.Leader(t, space, leads)
 	old := s.client(t, leader.Addr, space)
 	e := Put(t, old, "paused/key", "", "value")
 	leader.Pause()
-	// What is sent to the old leader meanwhile is lost, and awaited for long.
-	others.Leader(t, space, leads)
+	others.Leader(t, space, leads) // before any request, which the old leader would keep waiting
 	e = Put(t, s.client(t, others.Addrs(), space), e.Key, e.Version, "changed")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

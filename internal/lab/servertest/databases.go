@@ -20,9 +20,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/install/installed"
 )
 
-// Postgres starts a PostgreSQL server with the superuser "owner", who needs the password if it is
-// not empty, and waits until ready returns nil for the server's address. args are added to the
-// server's.
+// Postgres starts a PostgreSQL server with the superuser "owner" and this password, if it is not
+// empty, and waits until ready returns nil for the server's address. args are added to the server's
+// arguments.
 func Postgres(t testing.TB, password string, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
 	const debian, user = "postgresql", "postgres"
@@ -37,7 +37,7 @@ func Postgres(t testing.TB, password string, ready func(addr string) error, args
 	} else {
 		secret := filepath.Join(dir, "secret")
 		Do(t, os.WriteFile(secret, []byte(password), 0o644))
-		// With scram-sha-256, each connection would cost 3 ms of CPU time more.
+		// With scram-sha-256, each connection would take 3 ms more of CPU time.
 		make.Args = append(make.Args, "-A", "md5", "--pwfile", secret)
 		finish(t, make)
 	}
@@ -48,8 +48,8 @@ func Postgres(t testing.TB, password string, ready func(addr string) error, args
 	}, func() error { return ready(addr) })
 }
 
-// PostgresStandby starts a hot standby of a server that Postgres has started without a password, as
-// Postgres does.
+// PostgresStandby is like Postgres, but starts a hot standby of a server that Postgres has started
+// without a password.
 func PostgresStandby(t testing.TB, primary string, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
 	const debian, user = "postgresql", "postgres"
@@ -70,8 +70,8 @@ func PostgresStandby(t testing.TB, primary string, ready func(addr string) error
 	}, func() error { return ready(addr) })
 }
 
-// MariaDB starts a MariaDB server with the user "root", who needs no password, and waits until
-// ready returns nil for the server's address. args are added to the server's.
+// MariaDB starts a MariaDB server with the user "root", without a password, and waits until ready
+// returns nil for the server's address. args are added to the server's arguments.
 func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
 	const debian, user = "mariadb-server", "mysql"
@@ -91,7 +91,7 @@ func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr 
 	}, func() error { return ready(addr) })
 }
 
-// Redis starts a Redis server. It saves nothing to disk, unless args say so.
+// Redis starts a Redis server. By default it saves nothing to disk.
 func Redis(t testing.TB, args ...string) (addr string, p *Process) {
 	t.Helper()
 	path, port := Program(t, "redis-server", "redis-server"), strconv.Itoa(Port(t))
@@ -113,9 +113,8 @@ func Redis(t testing.TB, args ...string) (addr string, p *Process) {
 	})
 }
 
-// once runs a command that makes a directory of data in its Dir, which takes up to a second of CPU
-// time. The user's cache directory keeps a copy, which serves all later calls with this program and
-// these arguments.
+// once runs a command that creates a data directory in its Dir, which takes up to a second of CPU
+// time. Later calls with this program and these arguments use a copy in the user's cache directory.
 func once(t testing.TB, c Command, data string) {
 	t.Helper()
 	program := Must(os.Stat(c.Path))(t)
@@ -133,7 +132,7 @@ func once(t testing.TB, c Command, data string) {
 	Do(t, os.MkdirAll(filepath.Dir(kept), 0o755))
 	temp := Must(os.MkdirTemp(filepath.Dir(kept), "new"))(t)
 	finish(t, Command{Path: "/bin/cp", Args: []string{"-a", data, temp}})
-	_ = os.Rename(filepath.Join(temp, filepath.Base(data)), kept) // it fails if another test was faster
+	_ = os.Rename(filepath.Join(temp, filepath.Base(data)), kept) // fails if another test was faster
 	Do(t, os.RemoveAll(temp))
 }
 

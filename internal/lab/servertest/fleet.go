@@ -23,32 +23,31 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// A fleet consists of child processes, which run the test binary again.
-
+// childEnv is the environment variable with a child's task.
 const childEnv = "SERVERTEST_CHILD"
 
-// task is what a child is to do.
+// task is the task of a fleet's child process.
 type task struct {
 	Addr, Space, Owner string
 	Count              int
 	Window             time.Duration
 }
 
-// batch is how many IDs a child issues every three milliseconds.
+// batch is the number of IDs that a child issues every three milliseconds.
 const batch = 10
 
-// Parallel is how many tests Main runs at once, except in the full run. Most tests wait more than
-// they work. If the tests of a package work more, set a smaller number before Main is called.
+// Parallel is the number of tests that Main runs concurrently, except in the full run. Most tests
+// mainly wait. If those of a package use more processor time, set a smaller number before Main.
 var Parallel = 8
 
 // Opener opens a client of a space, which is a name of letters and digits for a separate table or
-// prefix. If the client has to be closed, end is not nil.
+// prefix. end closes the client; it may be nil.
 type Opener func(addr, space string) (store lease.Store, end func() error, err error)
 
 var opener Opener
 
-// Main runs the tests of a package. They and their child processes open their stores with open.
-// Main returns the exit status for os.Exit.
+// Main runs the tests of a package, and returns the exit status for os.Exit. The tests and their
+// child processes open their stores with open.
 func Main(m *testing.M, open Opener) int {
 	opener = open
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: askNames}
@@ -80,7 +79,7 @@ func Main(m *testing.M, open Opener) int {
 	}
 }
 
-// hold takes a worker ID and issues IDs until the lease has ended.
+// hold acquires a worker ID and issues IDs until the lease has ended.
 func (k task) hold(store lease.Store) error {
 	ctx := context.Background()
 	l, err := lease.Acquire(ctx, store, &lease.Options{
@@ -117,8 +116,8 @@ func (k task) hold(store lease.Store) error {
 	return l.Err()
 }
 
-// fleetLayout has few IDs in a tick. If two holders had one worker ID, they would issue the same
-// IDs.
+// fleetLayout returns a layout with few IDs in a tick, so that two holders of a worker ID would
+// issue the same IDs.
 func fleetLayout() snowflake.Layout {
 	l := snowflake.DefaultLayout()
 	l.SequenceBits, l.ClockSeqBits, l.TimeBits = 6, 3, 44
@@ -132,12 +131,12 @@ type fleetChild struct {
 	said atomic.Value // its last line
 }
 
-// fleet has the processes of a test, the running and the ended ones.
+// fleet is a set of child processes of one task.
 type fleet struct {
 	t    *testing.T
 	k    task
 	env  []string
-	all  []*fleetChild
+	all  []*fleetChild // with those that have ended
 	live []*fleetChild
 }
 
@@ -155,7 +154,7 @@ func (f *fleet) start() {
 	f.all, f.live = append(f.all, c), append(f.live, c)
 }
 
-// kill kills the oldest process, and another takes its place.
+// kill kills the oldest process, and starts another one.
 func (f *fleet) kill() {
 	f.live[0].Kill()
 	f.live = f.live[1:]
@@ -170,7 +169,7 @@ func (f *fleet) pause(d time.Duration) {
 	_ = p.Signal(syscall.SIGCONT)
 }
 
-// awaitAll waits until every living process has issued more IDs.
+// awaitAll waits until every live process has issued more IDs.
 func (f *fleet) awaitAll(when string) {
 	f.t.Helper()
 	limit := time.Now().Add(patience + 10*f.k.Window)
@@ -185,7 +184,7 @@ func (f *fleet) awaitAll(when string) {
 	}
 }
 
-// check ends all processes and looks for an ID that was issued twice. store is a client of the
+// check ends all processes, and fails the test if an ID was issued twice. store is a client of the
 // fleet's store.
 func (f *fleet) check(store lease.Store) {
 	f.t.Helper()
@@ -202,9 +201,9 @@ func (f *fleet) check(store lease.Store) {
 	f.t.Logf("%d processes issued %d IDs, no two the same", len(f.all), issued.Len())
 }
 
-// audit looks whether the history names a holder for each ID of the fleet, and nobody for those of
-// two generators without a lease: one with a worker ID that was never leased, and one with that of
-// a dead holder, whose window has ended.
+// audit checks that the history names a holder for each ID of the fleet, but none for IDs of two
+// generators without a lease: one with a worker ID that was never leased, and one with that of a
+// dead holder whose window has ended.
 func (f *fleet) audit(store lease.Store, all []snowflake.ID) {
 	f.t.Helper()
 	h, err := lease.ReadHistory(f.t.Context(), store)
@@ -230,16 +229,15 @@ func (f *fleet) audit(store lease.Store, all []snowflake.ID) {
 	}
 }
 
-// Fault is what happens to a fleet. Do returns when it is over.
+// Fault is a fault during an Outage. Do returns after the fault.
 type Fault struct {
 	Name string
 	Do   func(t *testing.T, space string)
 }
 
-// Outage lets a fleet of processes issue IDs while one fault after the other happens. The processes
-// reach the server at addr. During each fault one process is killed, and one is stopped for longer
-// than a window. When the fault is over, each living process must issue IDs again, by itself. No ID
-// is issued twice.
+// Outage runs a fleet of processes, which reach the server at addr, during one fault after another.
+// During each fault one process is killed, and one is stopped for longer than a window. After the
+// fault, each live process must issue IDs again, by itself. No ID is issued twice.
 func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 	t.Helper()
 	processes := depth.Of(3, 6)

@@ -13,17 +13,17 @@ import (
 	"testing"
 )
 
-// Host is a server that is reached by a name, through a Proxy. The name may get another address, or
-// none. Only this process knows the name, and only if Main runs its tests.
+// Host is a server with a name, behind a Proxy. The name may get another address, or none. Names
+// are known only in this process, and only if Main runs the tests.
 type Host struct {
-	*Proxy // at the address of now
+	*Proxy // at the current address
 	t      testing.TB
 	name   string
 	port   int
-	moved  byte // how often
+	moved  byte // the number of moves
 }
 
-// domain ends the names of hosts.
+// domain is the suffix of hosts' names.
 const domain = ".servertest.test"
 
 // NewHost returns a Host of a server, which runs until the test ends.
@@ -42,20 +42,19 @@ func (h *Host) Name() string { return h.name }
 // Addr returns the host's name and port.
 func (h *Host) Addr() string { return fmt.Sprintf("%s:%d", h.name, h.port) }
 
-// ip returns the address of now.
+// ip returns the current address.
 func (h *Host) ip() net.IP { return net.IPv4(127, 0, 0, 2+h.moved) }
 
 func (h *Host) at() string { return fmt.Sprintf("%v:%d", h.ip(), h.port) }
 
-// Move gives the host another address. Its connections end, and nothing listens at the former
-// address.
+// Move gives the host another address, and closes its connections and its old address.
 func (h *Host) Move() {
 	h.Close()
 	h.arrive()
 }
 
-// Vanish gives the host another address. At the former address, what is sent is lost, also on new
-// connections.
+// Vanish gives the host another address. At the old address all data is lost, on new connections,
+// too.
 func (h *Host) Vanish() {
 	h.Proxy.Drop()
 	h.arrive()
@@ -67,22 +66,22 @@ func (h *Host) arrive() {
 	h.Found()
 }
 
-// Lose makes the name unknown. The host's connections end.
+// Lose makes the name unknown, and resets the host's connections.
 func (h *Host) Lose() {
 	names.Delete(h.name)
 	h.Reset()
 }
 
-// Found makes the name known, and ends what Lose began.
+// Found ends Lose: it makes the name known.
 func (h *Host) Found() {
 	names.Store(h.name, h.ip().To4())
 	h.Heal()
 }
 
-// names has the addresses of all hosts that are known.
+// names maps the known hosts to their addresses.
 var names sync.Map
 
-// askNames is for a net.Resolver: it returns a connection to a name server that knows names.
+// askNames, a net.Resolver's Dial, returns a connection to a name server for names.
 func askNames(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go func() {
@@ -105,7 +104,7 @@ func askNames(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// answer returns a name server's answer to a message that has one question (RFC 1035, section 4).
+// answer returns a name server's response to a message with one question (RFC 1035, section 4).
 func answer(message []byte) []byte {
 	const head, address, unknown = 12, 1, 3
 	var labels []string

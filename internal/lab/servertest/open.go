@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Open opens a database for as long as the test runs. The test imports the driver.
+// Open opens a database, and closes it when the test ends. The test imports the driver.
 func Open(t testing.TB, driver, dsn string) *sql.DB {
 	t.Helper()
 	db := Must(sql.Open(driver, dsn))(t)
@@ -17,7 +17,7 @@ func Open(t testing.TB, driver, dsn string) *sql.DB {
 }
 
 // Reconnect closes the idle connections of databases whose servers were killed. Otherwise a driver
-// may notice only after it has sent a statement that a connection is dead, and returns an error.
+// may detect a dead connection only with the next statement, which then fails.
 func Reconnect(dbs ...*sql.DB) {
 	for _, db := range dbs {
 		db.SetMaxIdleConns(0)
@@ -25,7 +25,7 @@ func Reconnect(dbs ...*sql.DB) {
 	}
 }
 
-// Must returns what a call returned, or fails the test with its error: Must(f())(t).
+// Must returns the value of a call, or fails the test with its error: Must(f())(t).
 func Must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -34,7 +34,7 @@ func Must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// Do fails the test if there is an error.
+// Do fails the test if one of the errors is not nil.
 func Do(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {

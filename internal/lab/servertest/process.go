@@ -1,8 +1,7 @@
 //go:build unix && go1.25
 
-// Package servertest runs the lease stores against real servers: it starts them,
-// stops them, puts a faulty network before them, and lets fleets of processes
-// issue IDs at the same time.
+// Package servertest runs the lease stores against real servers, which it starts, stops, and puts
+// behind a faulty network while fleets of processes issue IDs.
 package servertest
 
 import (
@@ -21,9 +20,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Program returns the path of an installed program. A candidate is a name in PATH or an absolute
-// pattern; the first candidate that exists is taken. If no candidate exists, Program skips the test
-// or, if the environment variable CI is set, fails it, and names the Debian package.
+// Program returns the path of an installed program, the first candidate that exists. A candidate is
+// a name in PATH or an absolute pattern. If none exists, Program skips the test or, if the
+// environment variable CI is set, fails it, and names the Debian package.
 func Program(t testing.TB, debianPackage string, candidates ...string) string {
 	t.Helper()
 	for _, c := range candidates {
@@ -38,8 +37,8 @@ func Program(t testing.TB, debianPackage string, candidates ...string) string {
 	return ""
 }
 
-// absent skips the test because the machine lacks something. If the environment variable CI is set,
-// it fails the test.
+// absent skips the test because the machine lacks something or, if the environment variable CI is
+// set, fails it.
 func absent(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -48,9 +47,9 @@ func absent(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// Port returns a free TCP port of the loopback interface. Until the test ends, a socket has the
-// port without listening on it. So no other test and no connection is given the port, while a
-// server may listen on it, and may start again.
+// Port returns a free TCP port of the loopback interface. Until the test ends, a socket is bound to
+// the port without listening, so that no other test or connection is given it, and a server may
+// listen on it and restart.
 func Port(t testing.TB) int {
 	t.Helper()
 	syscall.ForkLock.RLock() // so that no server inherits the socket
@@ -69,7 +68,7 @@ func Port(t testing.TB) int {
 
 // Dir returns a directory that is removed when the test ends. If this process runs as root and
 // owner is not empty, the directory belongs to that user. If there is no such user, the server is
-// not installed, and Dir does what Program does.
+// not installed, and Dir skips or fails the test like Program.
 func Dir(t testing.TB, owner string) string {
 	t.Helper()
 	dir := Must(os.MkdirTemp("", "servertest"))(t)
@@ -80,8 +79,8 @@ func Dir(t testing.TB, owner string) string {
 	return dir
 }
 
-// credential returns the user to run a server as. It is nil if name is empty, or if this process
-// does not run as root and so cannot change the user.
+// credential returns the user as which to run a server. It is nil if name is empty, or if this
+// process does not run as root and so cannot change the user.
 func credential(t testing.TB, name string) *syscall.Credential {
 	t.Helper()
 	if name == "" || os.Getuid() != 0 {
@@ -98,21 +97,21 @@ func credential(t testing.TB, name string) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// Command is how to start a server.
+// Command is the command that starts a server.
 type Command struct {
 	Path string
 	Args []string
-	Env  []string // added to ours
+	Env  []string // added to this process's environment
 	Dir  string
-	User string // the user of the server, if we are root
+	User string // the server's user, if this process runs as root
 }
 
-// Process is a server that runs until the test ends. Its methods must not be called at once.
+// Process is a server that runs until the test ends. Its methods must not be called concurrently.
 type Process struct {
 	t     testing.TB
 	c     Command
 	ready func() error
-	out   *os.File // what it writes
+	out   *os.File // its output
 	cmd   *exec.Cmd
 	gone  chan struct{} // closed when cmd.Wait has returned
 }
@@ -156,13 +155,13 @@ func (p *Process) Restart() {
 	}
 }
 
-// said returns what the server has written last.
+// said returns the end of the server's output.
 func (p *Process) said() []byte {
 	all, _ := os.ReadFile(p.out.Name())
 	return all[max(0, len(all)-4000):]
 }
 
-// Kill kills the server and its children with SIGKILL. If they are dead already, it does nothing.
+// Kill kills the server and its children with SIGKILL. If they are dead, it does nothing.
 func (p *Process) Kill() {
 	select {
 	case <-p.gone:
@@ -171,12 +170,12 @@ func (p *Process) Kill() {
 	}
 	pids := p.signal(syscall.SIGKILL)
 	<-p.gone
-	for _, pid := range pids { // a child that still runs can keep the server from starting again
+	for _, pid := range pids { // a running child can prevent a restart
 		awaitState(pid, "Z")
 	}
 }
 
-// LoseDisk kills the server, removes its directory, and starts it again.
+// LoseDisk kills the server, removes a directory, and restarts the server.
 func (p *Process) LoseDisk(dir string) {
 	p.t.Helper()
 	p.Kill()
@@ -184,7 +183,7 @@ func (p *Process) LoseDisk(dir string) {
 	p.Restart()
 }
 
-// Pause stops the server and its children with SIGSTOP, and waits until no thread goes on.
+// Pause stops the server and its children with SIGSTOP, and waits until all threads have stopped.
 func (p *Process) Pause() {
 	for _, pid := range p.signal(syscall.SIGSTOP) {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", pid))
@@ -198,15 +197,15 @@ func (p *Process) Pause() {
 // Resume continues a server that Pause stopped.
 func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
 
-// awaitState waits until a process or thread has one of the states, or is gone.
+// awaitState waits until a process or thread has one of the states, or has ended.
 func awaitState(id int, states string) {
 	for f := stat(id); f != nil && !strings.Contains(states, f[0]); f = stat(id) {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// signal signals the server and its children. It stops the server first, so that the server starts
-// no more children.
+// signal signals the server and its children, and returns their process IDs. It stops the server
+// first, so that it does not start more children.
 func (p *Process) signal(s syscall.Signal) (pids []int) {
 	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 	awaitState(p.cmd.Process.Pid, "TZ")

@@ -12,14 +12,11 @@ import (
 	"time"
 )
 
-// Proxy is a TCP proxy on the loopback interface. It can delay, lose or hold what it is sent.
+// Proxy is a TCP proxy on the loopback interface. It can delay, lose or hold data.
 type Proxy struct {
 	listener net.Listener
 	target   string
-
-	// If only is not empty, Hold holds both directions of the connections on which this was sent,
-	// and no others.
-	only []byte
+	only     []byte // see NewProxyOf
 
 	turns atomic.Int64
 
@@ -27,7 +24,7 @@ type Proxy struct {
 	mode  mode
 	delay time.Duration
 	heal  chan struct{}     // closed when Hold ends
-	conns map[net.Conn]bool // whether bytes from it are delivered; nil when the test has ended
+	conns map[net.Conn]bool // false if the connection is half-open; nil after Close
 }
 
 type mode int
@@ -45,8 +42,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return NewProxyOf(t, target, "")
 }
 
-// NewProxyOf returns a Proxy whose Hold holds only the connections on which the text was sent, and
-// both directions.
+// NewProxyOf returns a Proxy whose Hold holds both directions of the connections on which the text
+// was sent, and no others.
 func NewProxyOf(t testing.TB, target, text string) *Proxy {
 	t.Helper()
 	return newProxyAt(t, "127.0.0.1:0", target, text)
@@ -62,7 +59,7 @@ func newProxyAt(t testing.TB, at, target, text string) *Proxy {
 	return p
 }
 
-// Close ends the proxy and all its connections. Nothing listens on its address any more.
+// Close closes the listener and all connections.
 func (p *Proxy) Close() {
 	_ = p.listener.Close()
 	p.Heal()
@@ -77,16 +74,16 @@ func (p *Proxy) Close() {
 // Addr returns the address on which the proxy listens.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Turns returns how often a client sent something first, or after something had come from the
-// server. If each connection has one request at a time, this is the number of round trips. The
-// answer to a PING of HTTP/2 does not count.
+// Turns returns the number of times that a client sent data first on a connection, or after the
+// server. If each connection has one request at a time, this is the number of round trips. Replies
+// to PINGs of HTTP/2 do not count.
 func (p *Proxy) Turns() int { return int(p.turns.Load()) }
 
-// Drop drops all bytes until Heal is called, on new connections too. Heal resets each connection
-// that lost bytes.
+// Drop drops all data until Heal is called, on new connections, too. Heal resets the connections
+// that lost data.
 func (p *Proxy) Drop() { p.set(dropping, 0) }
 
-// Reset resets every connection, and every new connection until Heal is called.
+// Reset resets all connections, and all new ones until Heal is called.
 func (p *Proxy) Reset() {
 	p.set(resetting, 0)
 	p.mu.Lock()
@@ -96,8 +93,8 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Swallow makes the open connections half-open: nothing that is sent on them is ever delivered, not
-// even that they are closed. New connections work.
+// Swallow makes the open connections half-open: no data, and no close, is delivered on them. New
+// connections work.
 func (p *Proxy) Swallow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,14 +111,13 @@ func (p *Proxy) swallows(c net.Conn) bool {
 	return open && !delivers
 }
 
-// Delay delivers bytes late, in both directions.
+// Delay delivers data late, in both directions.
 func (p *Proxy) Delay(d time.Duration) { p.set(passing, d) }
 
-// Hold keeps what clients send. Heal delivers it, even if the clients have closed their
-// connections.
+// Hold delays the clients' data until Heal is called, even if the clients close their connections.
 func (p *Proxy) Hold() { p.set(holding, 0) }
 
-// Heal makes the network good again.
+// Heal ends Drop, Reset, Delay and Hold.
 func (p *Proxy) Heal() { p.set(passing, 0) }
 
 func (p *Proxy) set(m mode, delay time.Duration) {
@@ -145,8 +141,7 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// keep remembers connections, so that they are closed when the test ends. It reports whether the
-// test goes on.
+// keep registers connections for Close. It returns false after Close.
 func (p *Proxy) keep(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,23 +194,22 @@ func (p *Proxy) connect(client net.Conn) {
 	p.pipe(server, client, func([]byte) { answered.Store(true) }, &named, false)
 }
 
-// isPong reports whether a client sent only the answer to a PING of HTTP/2. gRPC's servers send a
-// PING with each request, to measure the bandwidth. If the disk is slow, the PING is sent before
-// the answer to the request.
+// isPong reports whether b is only the reply to a PING of HTTP/2. gRPC's servers send a PING with
+// each request, to measure the bandwidth, which may arrive before the response if the disk is slow.
 func isPong(b []byte) bool {
 	// 8 bytes, type PING, with the flag ACK.
 	return len(b) == 17 && bytes.HasPrefix(b, []byte{0, 0, 8, 6, 1})
 }
 
-// pipe delivers what from sends, until one of the two connections is closed. named is true if
-// p.only was sent.
+// pipe delivers the data of from, until one of the two connections is closed. It sets named if
+// p.only was sent. request is set for the client's data.
 func (p *Proxy) pipe(from, to net.Conn, count func([]byte), named *atomic.Bool, request bool) {
 	lost, held := false, false
 	b := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(b)
 		if p.swallows(from) {
-			if err != nil { // Close closes both
+			if err != nil { // Close closes the other connection, too
 				return
 			}
 			continue
@@ -248,7 +242,7 @@ func (p *Proxy) pipe(from, to net.Conn, count func([]byte), named *atomic.Bool, 
 		}
 		if err != nil {
 			if held {
-				time.Sleep(200 * time.Millisecond) // without a pause, the server would not read it
+				time.Sleep(200 * time.Millisecond) // the server must read the data first
 			}
 			p.forget(from)
 			p.forget(to)

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Shared returns a function that starts a server when the first test calls it, and returns the same
-// server to all tests. Main stops the servers. No test may stop them, or change what other tests
-// rely on.
+// Shared returns a function that starts a server at its first call, and returns this server at
+// later ones. Main stops the servers. Tests must not stop them, or change what other tests rely on.
 func Shared[T any](start func(testing.TB) T) func(testing.TB) T {
 	var mu sync.Mutex
 	var server T
@@ -19,7 +18,7 @@ func Shared[T any](start func(testing.TB) T) func(testing.TB) T {
 		t.Helper()
 		mu.Lock()
 		defer mu.Unlock()
-		if !started { // each test is skipped if the program is not installed
+		if !started { // if the program is not installed, start skips each test
 			server = start(outliving{t})
 			started = true
 		}
@@ -27,7 +26,7 @@ func Shared[T any](start func(testing.TB) T) func(testing.TB) T {
 	}
 }
 
-// outliving is a test whose cleanup is left to Main.
+// outliving is a test that leaves its cleanup to Main.
 type outliving struct{ testing.TB }
 
 var cleanups struct {

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Starts measures what a start asks of a store in which half of the worker IDs are held, whether
-// they are ten or 100,000: its requests, the entries that it reads, and how long it takes.
+// Starts measures a start in a store in which half of the worker IDs are held, for ten, 1,000 and
+// 100,000 holders: its requests, the entries that it reads, and its duration.
 func Starts(b *testing.B, s *Server) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprintf("holders=%d", n), func(b *testing.B) {
@@ -53,21 +53,21 @@ func Starts(b *testing.B, s *Server) {
 	}
 }
 
-// hugeLayout has 262,144 worker IDs.
+// hugeLayout returns a layout with 262,144 worker IDs.
 func hugeLayout() snowflake.Layout {
 	l := snowflake.DefaultLayout()
 	l.WorkerBits, l.SequenceBits = 18, 4
 	return l
 }
 
-// hold makes the records of n holders, of every second worker ID.
+// hold stores records of n holders, of every second worker ID.
 func hold(b *testing.B, stores []lease.Store, o lease.Options, n int) {
 	l := Must(lease.Acquire(b.Context(), stores[0], &o))(b)
 	e := Must(stores[0].Get(b.Context(), fmt.Sprint("worker/", l.Worker())))(b)
 	Do(b, l.Release(b.Context()))
 	var template map[string]any
 	Do(b, json.Unmarshal(e.Value, &template))
-	// So nobody takes the worker ID when its holder counts as dead.
+	// Far ahead, so that no worker ID is acquired when its holder counts as dead.
 	template["bounds"] = []time.Time{time.Now().Add(time.Hour)}
 	together := make(chan int)
 	var writers sync.WaitGroup
@@ -91,7 +91,7 @@ func hold(b *testing.B, stores []lease.Store, o lease.Options, n int) {
 	writers.Wait()
 }
 
-// counting counts the requests, and the entries that they read.
+// counting is a store that counts requests, and the entries that they read.
 type counting struct {
 	lease.Store
 	requests, read int64

@@ -18,17 +18,17 @@ import (
 
 var spaces atomic.Int64
 
-// NewSpace returns the name of a space that no other test uses.
+// NewSpace returns a new name of a space.
 func NewSpace() string { return fmt.Sprint("space", spaces.Add(1)) }
 
-// Put stores an entry that nobody else changes. While the store is away, it tries again.
+// Put stores an entry that only this test changes. While the store is away, it tries again.
 func Put(t testing.TB, store lease.Store, key, old, value string) lease.Entry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for wasAway := false; ; wasAway = true {
 		e, err := store.Put(ctx, key, old, []byte(value))
-		// The try before may have stored the value.
+		// The previous try may have stored the value.
 		if wasAway && errors.Is(err, lease.ErrConflict) {
 			if e, err = store.Get(ctx, key); err == nil && (e.Version == old || string(e.Value) != value) {
 				err = fmt.Errorf("%w: there is %+v", lease.ErrConflict, e)
@@ -44,7 +44,7 @@ func Put(t testing.TB, store lease.Store, key, old, value string) lease.Entry {
 	}
 }
 
-// Calls returns a call of each method with key, by the method's name. They change nothing.
+// Calls returns a call of each method with key, by the method's name. The calls change nothing.
 func Calls(store lease.Store, key string) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Get":    func(ctx context.Context) error { _, err := store.Get(ctx, key); return err },
@@ -54,8 +54,8 @@ func Calls(store lease.Store, key string) map[string]func(context.Context) error
 	}
 }
 
-// Await calls f until it returns nil. If that takes too long even for a slow machine, the test
-// fails with f's error.
+// Await calls f until it returns nil. If this takes longer than patience, the test fails with f's
+// error.
 func Await(t testing.TB, f func() error) {
 	t.Helper()
 	begun := time.Now()
@@ -71,8 +71,7 @@ func Await(t testing.TB, f func() error) {
 	}
 }
 
-// Store runs the tests of leasetest, in new spaces of the server. If there are several ways to wipe
-// a space, they take turns.
+// Store runs the tests of leasetest, in new spaces of the server, and uses all of s.Wipes in turn.
 func Store(t *testing.T, s *Server) {
 	wipes := slices.Sorted(maps.Keys(s.Wipes))
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {

@@ -32,39 +32,40 @@ type Server struct {
 	// Open opens one more client with separate connections. Nil: Main's.
 	Open Opener
 
-	// Others are what the server consists of besides Process. Their CPU time counts, too.
+	// Others are the server's processes besides Process. Their CPU time counts, too.
 	Others []*Process
 
 	// Wipes are the ways to remove all entries of a space, by name.
 	Wipes map[string]func(t testing.TB, space string)
 
-	// Garble makes an entry of a space unreadable. Nil: each content is an entry.
+	// Garble makes an entry of a space unreadable. It is nil if the store can read any content.
 	Garble func(t testing.TB, space, key string)
 
-	// NoLeader is what errors also match while a cluster has no leader. Nil: only lease.ErrAway.
+	// NoLeader is an error that the store's errors also match while a cluster has no leader, or
+	// nil.
 	NoLeader error
 
 	// Env is added to the environment of a fleet's processes.
 	Env []string
 
-	// Window is the shortest that the tests may use. 0: 500 ms.
+	// Window is the shortest window for the tests. 0 means 500 ms.
 	Window time.Duration
 
-	// Fleet is the window of the holders in Bench. 0: 3 s.
+	// Fleet is the window of the holders in Bench. 0 means 3 s.
 	Fleet time.Duration
 }
 
 func (s *Server) window() time.Duration { return cmp.Or(s.Window, 500*time.Millisecond) }
 
-// short is the window in tests to which it does no harm if a busy machine renews late.
+// short returns the window for tests that allow late renewals, as on a busy machine.
 func (s *Server) short() time.Duration {
 	return cmp.Or(s.Window, depth.Of(300*time.Millisecond, s.window()))
 }
 
-// long is the window of holders that must not look dead, even if the machine is slow.
+// long is the window of holders that must not look dead, even on a slow machine.
 const long = time.Minute
 
-// patience is how long a test waits for something that must happen, even if the machine is slow.
+// patience is the longest wait for something that must happen, even on a slow machine.
 const patience = 2 * time.Minute
 
 // cpu returns the CPU time of the whole server.
@@ -97,7 +98,7 @@ func Client(t testing.TB, addr, space string) lease.Store {
 	return new(Server).client(t, addr, space)
 }
 
-// clients opens n clients, or 200 if n is more: a server cannot have so many.
+// clients opens n clients, but at most 200, because servers limit their connections.
 func (s *Server) clients(t testing.TB, n int, addr, space string) []lease.Store {
 	stores := make([]lease.Store, min(n, 200))
 	for i := range stores {
@@ -106,13 +107,13 @@ func (s *Server) clients(t testing.TB, n int, addr, space string) []lease.Store 
 	return stores
 }
 
-// Run runs the tests that every store has to pass with its server: Faults, and then Calm.
+// Run runs the tests that every store must pass with its server: Faults, and then Calm.
 func Run(t *testing.T, s *Server) {
 	Faults(t, s)
 	Calm(t, s)
 }
 
-// Faults runs the tests that need the server alone: a crowd comes, and the server is killed,
+// Faults runs the tests that need the server alone: many clients arrive, and the server is killed,
 // stopped and cut off.
 func Faults(t *testing.T, s *Server) {
 	t.Run("CrowdTakesEveryWorkerID", func(t *testing.T) { crowd(t, s) })
@@ -125,7 +126,7 @@ func Faults(t *testing.T, s *Server) {
 	})
 }
 
-// Calm runs the tests that do not disturb the server. They run in parallel, when t's function has
+// Calm runs the tests that do not disturb the server. They run in parallel, after t's function has
 // returned.
 func Calm(t *testing.T, s *Server) {
 	tests := map[string]func(*testing.T, *Server){
@@ -144,13 +145,13 @@ func Calm(t *testing.T, s *Server) {
 	}
 }
 
-// join takes a worker ID of a store that may have lost its entries.
+// join acquires a worker ID from a store that may have lost its entries.
 func join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*link.Holder, error) {
 	o.Layout = fleetLayout()
 	return link.Join(ctx, t, store, o)
 }
 
-// acquire takes a worker ID of a new store.
+// acquire acquires a worker ID from a new store.
 func acquire(t testing.TB, store lease.Store, o lease.Options) (*link.Holder, error) {
 	o.NewStore = true
 	return join(context.Background(), t, store, o)
@@ -161,7 +162,7 @@ func mustAcquire(t testing.TB, store lease.Store, o lease.Options) *link.Holder 
 	return Must(acquire(t, store, o))(t)
 }
 
-// acquireAll lets n clients acquire at once, and returns how long each took.
+// acquireAll lets n clients acquire concurrently, and returns the time that each took.
 func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration) ([]*link.Holder, []time.Duration) {
 	t.Helper()
 	holders, took := make([]*link.Holder, n), make([]time.Duration, n)
@@ -188,7 +189,7 @@ func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration)
 	return holders, took
 }
 
-// crowd: clients take all worker IDs of a layout at once. One more client is refused.
+// crowd: clients acquire all worker IDs of a layout concurrently. One more client is refused.
 func crowd(t *testing.T, s *Server) {
 	n := depth.Of(32, 1<<fleetLayout().WorkerBits)
 	stores := Crowd(t, s, n)
@@ -196,7 +197,8 @@ func crowd(t *testing.T, s *Server) {
 		return
 	}
 	var err error
-	// The newcomer would wait for three minutes. On a busy machine it has not yet read all entries.
+	// Without a deadline the newcomer would wait for three minutes. On a busy machine it needs
+	// longer to read all entries.
 	for wait := 20 * time.Second; ; wait *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		_, err = join(ctx, t, stores[0], lease.Options{Owner: "one more", Window: lease.MaxWindow, NewStore: true})
@@ -211,8 +213,8 @@ func crowd(t *testing.T, s *Server) {
 	require.Len(t, full.Holders, n)
 }
 
-// Crowd lets n clients with separate connections take worker IDs at once. Each gets a different
-// worker ID.
+// Crowd lets n clients with separate connections acquire worker IDs concurrently, and checks that
+// each gets a different one.
 func Crowd(t *testing.T, s *Server, n int) []lease.Store {
 	t.Helper()
 	stores := s.clients(t, n, s.Addr, NewSpace())
@@ -220,12 +222,12 @@ func Crowd(t *testing.T, s *Server, n int) []lease.Store {
 	return stores
 }
 
-// only are the options for worker ID 3 alone.
+// only returns options for worker ID 3 alone.
 func (s *Server) only(owner string) lease.Options {
 	return lease.Options{Owner: owner, First: 3, Count: 1, Window: s.window()}
 }
 
-// await acquires a worker ID that has to come free.
+// await acquires a worker ID that will become free.
 func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) (h *link.Holder) {
 	t.Helper()
 	Await(t, func() (err error) {
@@ -235,10 +237,10 @@ func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) (h *lin
 	return h
 }
 
-// seen has all IDs of a test, and the name of the holder that issued each of them.
+// seen maps all IDs of a test to the names of the holders that issued them.
 type seen map[snowflake.ID]string
 
-// issue issues up to n IDs. If the lease expires before, it returns the error.
+// issue issues n IDs. If the lease expires earlier, it returns the error.
 func (ids seen) issue(t *testing.T, h *link.Holder, n int) error {
 	t.Helper()
 	for range n {
@@ -254,8 +256,8 @@ func (ids seen) issue(t *testing.T, h *link.Holder, n int) error {
 	return nil
 }
 
-// issueSoon issues n IDs. While the window has ended, it tries again: the server may be away, or on
-// a busy machine a renewal may be late.
+// issueSoon issues n IDs. If the window has ended, because the server is away or a renewal is late,
+// it tries again.
 func (ids seen) issueSoon(t *testing.T, h *link.Holder, n int) {
 	t.Helper()
 	Await(t, func() error {
@@ -283,7 +285,7 @@ func delayedRequest(t *testing.T, s *Server) {
 	o.Window = long
 	b := s.await(t, direct, o)
 	before := record(t, direct, 3)
-	proxy.Heal() // the requests that a made a window ago arrive
+	proxy.Heal() // now a's requests of a window ago arrive
 	select {
 	case <-a.Done():
 	case <-time.After(patience):
@@ -297,17 +299,17 @@ func delayedRequest(t *testing.T, s *Server) {
 	Do(t, b.Err())
 }
 
-// saved is what the record of a worker ID says of its saves.
+// saved has the fields of a record that a save changes.
 type saved struct {
 	Saves  uint64
 	Token  string
 	Bounds []time.Time
 }
 
-// record returns what the record of a worker ID says. If there is none, its Saves is 0.
+// record returns the record of a worker ID. If there is none, Saves is 0.
 func record(t *testing.T, store lease.Store, worker int) (r saved) {
 	t.Helper()
-	Await(t, func() error { // on a busy machine the store may be away
+	Await(t, func() error { // on a busy machine the store may time out
 		e, err := store.Get(t.Context(), fmt.Sprintf("worker/%d", worker))
 		if r = (saved{}); err == nil && e.Version != "" {
 			err = json.Unmarshal(e.Value, &r)
@@ -346,8 +348,8 @@ func (ids seen) toTheEnd(t *testing.T, h *link.Holder) {
 }
 
 // hangs: while the server hangs, a holder issues IDs until its window ends, and calls end with
-// their contexts, also if they are more than a client has connections. When the server goes on, so
-// does the holder.
+// their contexts, even if there are more calls than connections. When the server resumes, the
+// holder does, too.
 func hangs(t *testing.T, s *Server) {
 	wait := s.short() * 5 / 4 // so that the windows end
 	store, h, ids := s.client(t, s.Addr, NewSpace()), s.shortHolder(t), seen{}
@@ -377,8 +379,8 @@ func hangs(t *testing.T, s *Server) {
 	ids.issueSoon(t, h, 1000)
 }
 
-// survives: what was stored is there after the server was killed. Meanwhile a holder issues IDs
-// until its window ends, errors name the cause, and Acquire waits.
+// survives: entries survive if the server is killed. While it is down, a holder issues IDs until
+// its window ends, errors name the cause, and Acquire waits.
 func survives(t *testing.T, s *Server) {
 	store, h, ids := s.client(t, s.Addr, NewSpace()), s.shortHolder(t), seen{}
 	var entries []lease.Entry
@@ -403,7 +405,7 @@ func survives(t *testing.T, s *Server) {
 	all.Wait()
 	started := make(chan error)
 	go func() {
-		_, err := acquire(t, store, lease.Options{Owner: "starts meanwhile", Window: long})
+		_, err := acquire(t, store, lease.Options{Owner: "newcomer", Window: long})
 		started <- err
 	}()
 	time.Sleep(100 * time.Millisecond)
@@ -420,19 +422,19 @@ func (s *Server) shortHolder(t *testing.T) *link.Holder {
 	t.Helper()
 	o := s.only("a")
 	o.Window = s.short()
-	// On a busy machine the first try may lose its answer.
+	// On a busy machine the first try may time out.
 	return s.await(t, s.client(t, s.Addr, NewSpace()), o)
 }
 
-// oneTrip: a renewal is one round trip, and a Get three at most.
+// oneTrip: a renewal takes one round trip, and a Get at most three.
 func oneTrip(t *testing.T, s *Server) {
 	const times = 10
 	proxy := NewProxy(t, s.Addr)
 	store := s.client(t, proxy.Addr(), NewSpace())
 	e := Put(t, store, "key/0", "", "value")
-	e = Put(t, store, e.Key, e.Version, "value") // the client may prepare the request
+	e = Put(t, store, e.Key, e.Version, "value") // the client may prepare the request first
 	least := math.MaxInt
-	// Now and then a client sends more, such as a heartbeat.
+	// Sometimes a client sends more, such as a heartbeat.
 	for try := 0; try < 20 && least > times+times/2; try++ {
 		before := proxy.Turns()
 		for range times {
@@ -449,7 +451,7 @@ func oneTrip(t *testing.T, s *Server) {
 	assert.LessOrEqual(t, proxy.Turns()-before, 3*times, "of %d Gets", times)
 }
 
-// breaks: if the connection breaks while Acquire waits for an answer, Acquire asks again.
+// breaks: if the connection breaks while Acquire waits for a reply, Acquire tries again.
 func breaks(t *testing.T, s *Server) {
 	proxy := NewProxy(t, s.Addr)
 	store := s.client(t, proxy.Addr(), NewSpace())
@@ -462,16 +464,16 @@ func breaks(t *testing.T, s *Server) {
 			_, err := acquire(t, store, lease.Options{Owner: fmt.Sprint("client ", i), Window: long})
 			done <- err
 		}()
-		time.Sleep(50 * time.Millisecond) // the request is on its way
+		time.Sleep(50 * time.Millisecond) // until the proxy has the request
 		proxy.Reset()
 		proxy.Heal()
 		assert.NoError(t, <-done)
 	}
 }
 
-// HalfOpenPool lets nothing arrive any more on the connections of a pool, while new ones work: only
-// the first request costs its time, and not one for each connection. fill leaves several connections
-// idle; nil: requests at once do. store reaches its server by proxy.
+// HalfOpenPool makes the connections of a pool half-open, and checks that only the first request
+// times out, not one for each connection. fill makes several idle connections; if it is nil,
+// concurrent requests do. store uses the proxy.
 func HalfOpenPool(t *testing.T, proxy *Proxy, store lease.Store, fill func()) {
 	t.Helper()
 	e := Put(t, store, "worker/1", "", "value")
@@ -490,7 +492,7 @@ func HalfOpenPool(t *testing.T, proxy *Proxy, store lease.Store, fill func()) {
 	defer cancel()
 	_, err := store.Get(ctx, e.Key)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	Await(t, func() error { // not as long as if each connection cost its time
+	Await(t, func() error { // for less time than a time-out for each connection
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, err := store.Get(ctx, e.Key)
@@ -498,7 +500,7 @@ func HalfOpenPool(t *testing.T, proxy *Proxy, store lease.Store, fill func()) {
 	})
 }
 
-// badNetwork delays, drops, resets and holds what the clients send.
+// badNetwork delays, drops, resets and holds the clients' requests.
 func badNetwork(proxy *Proxy, window time.Duration) {
 	proxy.Delay(window / 20)
 	time.Sleep(depth.Of(window/2, window))
@@ -513,10 +515,10 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 	proxy.Heal()
 }
 
-// wiped calls wipe, which removes all entries of a space, while worker IDs are held. When the
-// holders save the next time, as they do at once if their clocks step back, they put their records
-// back and go on. A newcomer waits until no window can be open any more, and then gets another
-// worker ID. No ID is issued twice.
+// wiped calls wipe, which removes all entries of a space, while worker IDs are held. At their next
+// save, which a step back of their clocks causes, the holders put their records back and continue.
+// A newcomer waits until no window can be open, and then gets another worker ID. No ID is issued
+// twice.
 func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
 	const holders = 3
@@ -535,7 +537,7 @@ func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 		defer cancel()
 		return join(ctx, t, store, newcomer)
 	}
-	Await(t, func() error { // on a busy machine the store may need longer than a window
+	Await(t, func() error { // on a busy machine the request may take longer than a window
 		h, err := comes(s.window())
 		require.Error(t, err, "a newcomer gets %v", h)
 		if errors.Is(err, lease.ErrWiped) {

@@ -25,34 +25,32 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Trouble is what may happen to a server, to the way to it, or to its data. When it is over, all
-// processes go on by themselves.
+// Trouble is a trouble of a server, of the network or of the server's data. After it, all processes
+// recover by themselves.
 type Trouble struct {
 	Name string
 
-	// Begin brings the trouble about in a space, and returns what ends it. If it returns nil, it
-	// has ended the trouble.
+	// Begin starts the trouble in a space, and returns a function that ends it. If it returns nil,
+	// the trouble has already ended.
 	Begin func(t *testing.T, space string) (end func(t *testing.T))
 
-	// Says has texts, of which the errors contain one until the trouble ends: what is said to be
-	// the cause is true.
+	// Says has texts of the true cause. Until the trouble ends, each error contains one of them.
 	Says []string
 
-	// Never has texts that no error contains until the trouble ends, because they are not true.
+	// Never has texts of false causes. Until the trouble ends, no error contains one of them.
 	Never []string
 }
 
-// Troubles lets a process hold a worker ID of a server, while one trouble after the other comes and
-// goes. During a trouble that has to be ended, the process and newcomers name the cause, and a
-// newcomer that starts meanwhile waits. When the trouble is over, the process renews and issues IDs,
-// and newcomers start. No ID is issued twice.
+// Troubles runs a process with a worker ID during one trouble after another. During a trouble that
+// must be ended, the errors of the process and of newcomers name the cause, and a newcomer waits.
+// After the trouble, the process renews and issues IDs, and newcomers start. No ID is issued twice.
 //
 // If h is not nil, the processes reach the server through it, and the first troubles are those of
-// the way there. If s has a Dir, the last ones are that the server loses its data, and that a backup
-// is restored.
+// the network. If s has a Dir, the last troubles are that the server loses its data, and that a
+// backup is restored.
 //
-// In the full run each trouble is also followed by two others, drawn at random, before anybody can
-// have recovered; with the flag -pairs, by each. The log has the times.
+// In the full run each trouble is also followed by two others, drawn at random, before processes
+// can have recovered; with the flag -pairs, by each other one. The log has the times.
 func Troubles(t *testing.T, s *Server, h *Host, all ...Trouble) {
 	t.Helper()
 	f := &troubled{s: s, addr: s.Addr, space: NewSpace(), ids: seen{}}
@@ -79,9 +77,9 @@ func Troubles(t *testing.T, s *Server, h *Host, all ...Trouble) {
 	}
 }
 
-var pairs = flag.Bool("pairs", false, "let each trouble follow each other one, which takes some 10 minutes for a store")
+var pairs = flag.Bool("pairs", false, "let each trouble follow each other one, which takes about 10 minutes for a store")
 
-// troubled is what the processes of a test share.
+// troubled is the state that the processes of a test share.
 type troubled struct {
 	s           *Server
 	addr, space string
@@ -100,7 +98,7 @@ type process struct {
 	store lease.Store
 }
 
-// start starts a process. Its ctx bounds the acquisition.
+// start starts a process. ctx is for the acquisition only.
 func (f *troubled) start(t *testing.T, ctx context.Context, name string, isNew bool) *process {
 	t.Helper()
 	p, err := f.tryStart(t, ctx, name, isNew)
@@ -136,7 +134,7 @@ func (f *troubled) tryStart(t *testing.T, ctx context.Context, name string, isNe
 	return &process{name, l, g, store}, err
 }
 
-// issue issues an ID, which nobody has issued before.
+// issue issues an ID, and fails the test if it was issued before.
 func (f *troubled) issue(t testing.TB, p *process) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +169,7 @@ func (f *troubled) keepIssuing(t *testing.T) {
 	})
 }
 
-// suffer brings troubles about, one at once after the other, and waits until everybody has
+// suffer runs troubles, one immediately after the other, and waits until the processes have
 // recovered.
 func (f *troubled) suffer(t *testing.T, all ...Trouble) {
 	for i, x := range all {
@@ -181,7 +179,7 @@ func (f *troubled) suffer(t *testing.T, all ...Trouble) {
 				begun(t)
 			}
 		})
-		defer end() // also if the test fails, for the next trouble
+		defer end() // even if the test fails, for the next trouble
 		var early chan error
 		if begun != nil && i == len(all)-1 && len(x.Says) > 0 {
 			early = make(chan error, 1)
@@ -208,7 +206,7 @@ func (f *troubled) next() string {
 	return fmt.Sprint("newcomer ", f.newcomer)
 }
 
-// saysTheCause waits until the live process and a newcomer whose time is up name the cause.
+// saysTheCause waits until the live process, and a newcomer whose context ends, name the cause.
 func (f *troubled) saysTheCause(t *testing.T, x Trouble) {
 	t.Helper()
 	isTrue := func(who string, err error) error {
@@ -224,7 +222,7 @@ func (f *troubled) saysTheCause(t *testing.T, x Trouble) {
 		return nil
 	}
 	Await(t, func() error { return isTrue("the live process", f.live.lease.Stats().LastError) })
-	for wait := f.s.window(); ; wait *= 2 { // on a busy machine the first time may be too short
+	for wait := f.s.window(); ; wait *= 2 { // on a busy machine the first wait may be too short
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		_, err := f.tryStart(t, ctx, f.next(), false)
 		cancel()
@@ -235,8 +233,8 @@ func (f *troubled) saysTheCause(t *testing.T, x Trouble) {
 	}
 }
 
-// recovers waits until the live process renews and issues IDs again, a newcomer that began during
-// the trouble has started, and another starts.
+// recovers waits until the live process renews and issues IDs, the newcomer that began during the
+// trouble has started, and another newcomer starts.
 func (f *troubled) recovers(t *testing.T, name string, early chan error) {
 	t.Helper()
 	begun := time.Now()
@@ -275,17 +273,16 @@ func (f *troubled) recovers(t *testing.T, name string, early chan error) {
 	if early != nil {
 		select {
 		case err := <-early:
-			require.NoError(t, err, "a newcomer that began meanwhile does not start")
+			require.NoError(t, err, "a newcomer that began during the trouble does not start")
 		case <-time.After(patience):
-			require.Fail(t, "a newcomer that began meanwhile waits")
+			require.Fail(t, "a newcomer that began during the trouble waits")
 		}
 	}
 	t.Logf("after %s (windows of %v) the live process renews in %.1f s, and a newcomer starts in %.1f s",
 		name, f.s.window(), renews.Seconds(), starts.Seconds())
 }
 
-// noLongerWaits keeps processes from waiting for minutes because a store has no entries, when no
-// window can be open.
+// noLongerWaits shortens the wait of minutes for a store without entries, if no window can be open.
 func (f *troubled) noLongerWaits(t *testing.T) {
 	st := f.live.lease.Stats()
 	if st.LastError != nil && time.Now().Before(st.Bound) {
@@ -296,9 +293,8 @@ func (f *troubled) noLongerWaits(t *testing.T) {
 	link.PretendToHaveWaited(ctx, f.live.store)
 }
 
-// network returns the troubles of the way to a server: it gets another address, its name does not
-// resolve for a while, or nothing arrives any more on the connections that are open, while new ones
-// work.
+// network returns the troubles of the network: the server gets another address, its name does not
+// resolve for a while, or open connections become half-open.
 func network(h *Host) []Trouble {
 	brief := func(do func()) func(*testing.T, string) func(*testing.T) {
 		return func(*testing.T, string) func(*testing.T) { do(); return nil }
@@ -314,8 +310,7 @@ func network(h *Host) []Trouble {
 	}
 }
 
-// LosesDisk is the trouble of a server that comes back without the data of its Dir. Without a Dir, it
-// keeps its data in memory.
+// LosesDisk is the trouble of a server that restarts without its data, in Dir or in memory.
 func LosesDisk(s *Server) Trouble {
 	return Trouble{Name: "ComesBackEmpty", Begin: func(*testing.T, string) func(*testing.T) {
 		s.LoseDisk(s.Dir)
@@ -323,8 +318,8 @@ func LosesDisk(s *Server) Trouble {
 	}}
 }
 
-// isRestored is the trouble of a server that comes back with the data of a moment ago: a backup is
-// restored. Package lease asks that nobody holds a window by then.
+// isRestored is the trouble of a server that restarts with a backup. Package lease requires that by
+// then no window is open.
 func isRestored(s *Server) Trouble {
 	return Trouble{Name: "ComesBackOlder", Begin: func(t *testing.T, space string) func(*testing.T) {
 		backUp(t, s)
@@ -334,9 +329,9 @@ func isRestored(s *Server) Trouble {
 	}}
 }
 
-// LostVersionsDoNotComeAgain checks that a server whose data is restored gives entries none of the
-// versions that were lost. A late request of a process that still knows one would change what
-// another process has stored since.
+// LostVersionsDoNotComeAgain checks that a server with a restored backup does not give entries
+// versions that were lost. A late request of a process with such a version would change an entry
+// that another process has stored since.
 func LostVersionsDoNotComeAgain(t *testing.T, s *Server) {
 	store := s.client(t, s.Addr, NewSpace())
 	e := Put(t, store, "key", "", "first")
@@ -357,7 +352,7 @@ func LostVersionsDoNotComeAgain(t *testing.T, s *Server) {
 	}
 }
 
-// backUp keeps a server's data.
+// backUp backs up a server's data.
 func backUp(t *testing.T, s *Server) {
 	t.Helper()
 	s.Kill()
@@ -365,7 +360,7 @@ func backUp(t *testing.T, s *Server) {
 	s.Restart()
 }
 
-// restore lets a server come back, after a time, with the data that backUp kept.
+// restore restores the backup, and restarts the server after a pause.
 func restore(t *testing.T, s *Server, after time.Duration) {
 	t.Helper()
 	s.Kill()
@@ -391,8 +386,8 @@ func writes(t *testing.T, s *Server, space string) {
 	}
 }
 
-// CertificatesAreRenewed is the trouble of a server that starts with the certificates of another
-// authority. The files of the clients are renewed later.
+// CertificatesAreRenewed is the trouble of a server that restarts with certificates of another
+// authority, before the clients' files are renewed.
 func CertificatesAreRenewed(a *Authority, p *Process) Trouble {
 	return Trouble{Name: "CertificatesAreRenewed", Says: []string{"certificate"}, Begin: func(*testing.T, string) func(*testing.T) {
 		p.Kill()

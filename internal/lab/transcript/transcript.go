@@ -1,4 +1,4 @@
-// Package transcript tests a program by the text that it prints.
+// Package transcript tests programs by their output.
 package transcript
 
 import (
@@ -32,9 +32,9 @@ func Run(t *testing.T, program string, run func(t *testing.T, in io.Reader, args
 	}
 }
 
-// RunFile runs a transcript of a program. It is in the format of Cram. A command comes after " $ ",
-// lines of its standard input after " > ", and what it prints, also to standard error, is indented
-// by two spaces. Then comes the exit status in brackets, if it is not 0. Other lines explain.
+// RunFile runs a transcript of a program, in the format of Cram. "  $ " begins a command, and
+// "  > " a line of its standard input. Its output, including standard error, is indented by two
+// spaces and followed by the exit status in brackets, if it is not 0. Other lines are comments.
 func RunFile(t *testing.T, file, program string, run func(in io.Reader, args ...string) (stdout, stderr string, status int)) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -48,8 +48,8 @@ func RunFile(t *testing.T, file, program string, run func(in io.Reader, args ...
 	}
 }
 
-// play runs the commands of a transcript and returns it with what they print. It calls bad with
-// commands that are refused and print something.
+// play runs the commands of a transcript, and returns it with their output. It calls bad for
+// commands that exit with a usage error but print to standard output.
 func play(text, prompt string, run func(in io.Reader, args ...string) (stdout, stderr string, status int), bad func(string)) string {
 	var b strings.Builder
 	lines := strings.SplitAfter(text, "\n")
@@ -87,7 +87,7 @@ func play(text, prompt string, run func(in io.Reader, args ...string) (stdout, s
 	return b.String()
 }
 
-// words splits a line at its spaces, but not within quotes.
+// words splits a line at spaces outside quotes.
 func words(line string) []string {
 	quoted := false
 	words := strings.FieldsFunc(line, func(r rune) bool {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The programs. If you change the version of kube-apiserver, dynalite or DuckDB, change the files in
-// internal/lab/install that have it, too.
+// The programs. The versions of kube-apiserver, dynalite and DuckDB are also in files of
+// internal/lab/install.
 const (
 	KubeAPIServer = "kube-apiserver-v1.35.4"
 	VersityGW     = "versitygw-v1.8.0"
@@ -19,15 +19,15 @@ const (
 	DuckDB        = "duckdb-v1.5.6"   // a directory, with @duckdb/node-api in node_modules
 )
 
-// Path returns the path of a program, in the user's cache directory. If the program is not
-// installed yet, there is no such file.
+// Path returns the path of a program, in the user's cache directory, whether it is installed or
+// not.
 func Path(program string) (string, error) {
 	dir, err := os.UserCacheDir()
 	return filepath.Join(dir, "snowflake", program), err
 }
 
-// Need returns the path of a program. If it is not there, Need skips the test, or fails if the
-// environment variable CI is set.
+// Need returns the path of a program. If it is not installed, Need skips the test or, if the
+// environment variable CI is set, fails it.
 func Need(t testing.TB, program string) string {
 	t.Helper()
 	path, err := Path(program)
@@ -35,11 +35,11 @@ func Need(t testing.TB, program string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		const say = "a program is not installed: go run github.com/seed-5394e6b1/snowflake/internal/lab/install (%v)"
+		const format = "a program is not installed: go run github.com/seed-5394e6b1/snowflake/internal/lab/install (%v)"
 		if os.Getenv("CI") != "" {
-			t.Fatalf(say, err)
+			t.Fatalf(format, err)
 		}
-		t.Skipf(say, err)
+		t.Skipf(format, err)
 	}
 	return path
 }
