@@ -3,8 +3,8 @@ package stores
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -75,11 +75,12 @@ type source struct {
 	path           string   // with its escapes decoded
 	options        url.Values
 	values         []string // of the options, without those that are the names of files
+	valid          bool     // all of raw was read
 }
 
 func parse(raw string) (*source, error) {
 	if isPath(raw) && !strings.ContainsRune(raw, 0) {
-		return &source{raw: raw, scheme: "file", path: raw}, nil
+		return &source{raw: raw, scheme: "file", path: raw, valid: true}, nil
 	}
 	name, rest, _ := strings.Cut(raw, ":")
 	s := &source{raw: raw, scheme: strings.ToLower(name)}
@@ -116,6 +117,7 @@ func parse(raw string) (*source, error) {
 	if s.path, err = url.PathUnescape(path); err != nil || strings.ContainsRune(s.path, 0) {
 		return nil, s.bad("its path has a % that is not an escape, or a zero byte")
 	}
+	s.valid = true
 	return s, nil
 }
 
@@ -188,7 +190,7 @@ func (s *source) setAuthority(authority, port string) error {
 
 var goodHost = regexp.MustCompile(`^([-_.0-9A-Za-z]+|\[[0-9A-Fa-f:.]+(%25[-_.0-9A-Za-z]+)?\]):[0-9]{1,5}$`)
 
-func (s *source) bad(reason string) error { return &URLError{Redact(s.raw), reason} }
+func (s *source) bad(reason string) error { return &URLError{s.String(), reason} }
 
 // badFor is bad with the error of a client, which was not given the password. It hides the options'
 // values.
@@ -243,88 +245,58 @@ func (s *source) number(name string) (n int, err error) {
 
 const redacted = "xxxxx"
 
-const secretWords = `(?:passw|pass|pwd|secret|token|key|cred)`
-
-var (
-	secretName = regexp.MustCompile(`(?i)(password|passwd|pass|pwd|secret|token)$`)
-	// secretPair is a setting in a text that is no URL, or where an option should not be.
-	secretPair = regexp.MustCompile(`(?i)([-\w]*` + secretWords + `[-\w]*\s*=\s*)(` + value + `)`)
-	// anyPair is a part of a data source name like "host=db password='a b'".
-	anyPair = regexp.MustCompile(`(\w\s*=\s*)(` + value + `)`)
-)
-
-const value = `'(?:[^'\\]|\\.)*'|[^&\s]*`
+var secretName = regexp.MustCompile(`(?i)(password|passwd|pass|pwd|secret|token)$`)
 
 // Redact returns a URL with xxxxx instead of its password and of the values of its options. If the
-// URL is not valid, it may replace more.
+// URL is not valid, its password may be anywhere, so Redact returns at most the scheme.
 func Redact(url string) string {
-	if isPath(url) {
-		return url
+	s, err := parse(url)
+	if bad := (*URLError)(nil); errors.As(err, &bad) {
+		return bad.URL
 	}
-	rest, query, hasQuery := strings.Cut(url, "?")
-	name, after, _ := strings.Cut(rest, ":")
-	known, ok := schemes[strings.ToLower(name)]
-	// The URL may have a host even if its store has none.
-	hasHost := strings.HasPrefix(after, "//") && !strings.HasPrefix(after, "///")
-	if !ok || known.port != "" || hasHost {
-		// An @ after the ? may be in an option, or end a password that has a ? in it.
-		rest = redactUser(rest, ok, strings.Contains(query, "@"))
+	return s.String()
+}
+
+var (
+	// optionValue matches the value of an option.
+	optionValue = regexp.MustCompile(`=[^&]*`)
+	// harmless matches a word or a scheme at the start of a text that is not a URL of a store.
+	harmless = regexp.MustCompile(`^([-\w./]*$|[a-z]+://)`)
+)
+
+// String returns the URL as Redact does.
+func (s *source) String() string {
+	known, ok := schemes[s.scheme]
+	switch {
+	case isPath(s.raw):
+		return s.raw
+	case !ok:
+		shown := harmless.FindString(s.raw)
+		if shown != s.raw {
+			shown += redacted
+		}
+		return shown
+	case !s.valid:
+		return s.scheme + ":" + redacted
 	}
-	pairs := secretPair
-	if !ok {
-		pairs = anyPair
+	rest, query, hasQuery := strings.Cut(s.raw, "?")
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 && known.port != "" {
+		start := strings.Index(rest, "//") + len("//")
+		colon := strings.IndexByte(rest[start:at], ':')
+		// In these two, people write a password in the place of the user.
+		alone := strings.HasPrefix(s.scheme, "redis") || strings.HasPrefix(s.scheme, "nats")
+		switch {
+		case colon >= 0:
+			start += colon + 1
+		case !alone:
+			start = at
+		}
+		if start < at {
+			rest = rest[:start] + redacted + rest[at:]
+		}
 	}
-	rest = pairs.ReplaceAllString(rest, "${1}"+redacted)
 	if hasQuery {
-		rest += "?" + redactOptions(query)
+		rest += "?" + optionValue.ReplaceAllString(query, "="+redacted)
 	}
 	return rest
-}
-
-// redactUser replaces the text between the first : and the last @, or the end if the password may
-// go on there. If there is no @, and the text is not that of hosts, it may be a password before a
-// forgotten host. If the scheme is not known, it may be the user of a text like
-// "user:password@tcp(host)/database".
-func redactUser(raw string, known, goesOn bool) string {
-	start := 0
-	if i := strings.Index(raw, "://"); i >= 0 && known {
-		start = i + len("://")
-	}
-	end := strings.LastIndexByte(raw, '@')
-	if end < start || goesOn {
-		end = len(raw)
-		authority, _, _ := strings.Cut(raw[start:], "/")
-		if known && !goesOn && (goodHosts.MatchString(authority) || net.ParseIP(raw[start:]) != nil) {
-			return raw
-		}
-	}
-	colon := strings.IndexByte(raw[start:end], ':')
-	lower := strings.ToLower(raw)
-	if colon < 0 && end < len(raw) && (strings.HasPrefix(lower, "redis") || strings.HasPrefix(lower, "nats")) {
-		// People write the password in the place of the user: redis://secret@host,
-		// nats://token@host.
-		return raw[:start] + redacted + raw[end:]
-	}
-	if colon < 0 {
-		return raw
-	}
-	return raw[:start+colon+1] + redacted + raw[end:]
-}
-
-// goodHosts matches hosts, each with or without a port.
-var goodHosts = regexp.MustCompile(`^` + anyHost + `(,` + anyHost + `)*$`)
-
-const anyHost = `([-_.0-9A-Za-z]+|\[[0-9A-Fa-f:.]+(%25[-_.0-9A-Za-z]+)?\])(:[0-9]{0,5})?`
-
-// redactOptions replaces the values of options.
-func redactOptions(query string) string {
-	pairs := strings.Split(query, "&")
-	for i, pair := range pairs {
-		if name, _, ok := strings.Cut(pair, "="); ok {
-			pairs[i] = name + "=" + redacted
-		} else if pair != "" {
-			pairs[i] = redacted
-		}
-	}
-	return strings.Join(pairs, "&")
 }
