@@ -1,4 +1,4 @@
-// Package cause compares errors by what caused them, for logs that say each cause once.
+// Package cause compares errors by their causes, for logs that report each cause once.
 package cause
 
 import (
@@ -6,12 +6,11 @@ import (
 	"unicode"
 )
 
-// Of returns the text of the error that err wraps last, in the form of Kind. Two errors with the
-// same text have the same cause.
+// Of returns the Kind of the innermost error of err. Errors with the same cause have the same text.
 func Of(err error) string { return Kind(Innermost(err).Error()) }
 
-// Kind returns a text without its digits. Texts of one kind differ only in numbers, such as in a
-// wait that gets shorter, or a bound that moves.
+// Kind returns a text without its digits. Texts of one kind differ only in numbers, such as a
+// remaining wait.
 func Kind(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
@@ -21,8 +20,8 @@ func Kind(text string) string {
 	}, text)
 }
 
-// Innermost returns the last error in the chain of err. Where an error wraps several, it takes the
-// last, because the first ones are sentinels.
+// Innermost returns the last error in the chain of err. Of several wrapped errors it follows the
+// last one, because the others are sentinels.
 func Innermost(err error) error {
 	for {
 		var inner error

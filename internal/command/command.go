@@ -1,5 +1,5 @@
-// Package command has what the commands of both programs have in common: their streams, errors and
-// exit statuses, and what they do with files. It knows no library of flags.
+// Package command has the parts that the commands of both programs share: streams, flags, errors,
+// exit statuses and the reading of files. It does not depend on a library of flags.
 package command
 
 import (
@@ -40,8 +40,7 @@ type Streams struct {
 
 	JSON bool // print JSON
 
-	// Watched says that standard error is a terminal, which shows the progress.
-	Watched bool
+	Watched bool // standard error is a terminal, so progress is shown there
 	Shows   bool // standard output is a terminal
 }
 
@@ -61,8 +60,8 @@ func (s *Streams) Note(format string, args ...any) {
 	fmt.Fprintf(s.Err, s.Program+": "+format+"\n", args...)
 }
 
-// failure is an error that the arguments did not cause, such as that of a failed read or write. All
-// other errors are caused by the arguments.
+// failure is an error with another cause than the arguments, such as a failed read or write. The
+// arguments are the cause of all other errors.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
@@ -75,15 +74,15 @@ func Failed(err error) error {
 	return failure{err}
 }
 
-// said is an error that the output or the log has.
+// said is an error that was reported, in the output or the log.
 type said struct{ error }
 
 func (s said) Unwrap() error { return s.error }
 
-// Said returns err as an error that the output or the log has, so that Exit does not write it.
+// Said returns err marked as reported, so that Exit does not write it.
 func Said(err error) error { return said{err} }
 
-// ErrSaid is the failure of a command whose answer is no.
+// ErrSaid is the failure of a command whose output is a negative answer.
 var ErrSaid = Said(Failed(errors.New("the answer is no")))
 
 // Exit flushes the output, writes the error of a command, and returns the exit status.
@@ -95,7 +94,7 @@ func (s *Streams) Exit(err error) int {
 	switch {
 	case err == nil:
 		return OK
-	case errors.Is(err, syscall.EPIPE): // the reader of standard output has gone away
+	case errors.Is(err, syscall.EPIPE): // the reader of standard output has ended
 	case !isSaid:
 		s.Note("%s", strings.TrimPrefix(err.Error(), "snowflake: "))
 	}
@@ -106,15 +105,15 @@ func (s *Streams) Exit(err error) int {
 }
 
 var (
-	// negative matches the error for a negative number among the arguments.
+	// negative matches pflag's error for a negative number among the arguments.
 	negative = regexp.MustCompile(`^unknown shorthand flag: '[0-9]' in (-[0-9]+)$`)
-	// single matches that for a long flag with one hyphen.
+	// single matches pflag's error for a long flag with one hyphen.
 	single = regexp.MustCompile(`^unknown shorthand flag: '.' in (-[a-z]{2}.*)$`)
-	// store matches that for the flags of snowflaked.
+	// store matches pflag's error for a flag of snowflaked.
 	store = regexp.MustCompile(`^unknown flag: --(store|retire|database|query|worker|since|from|follow|metrics-file)$`)
-	// parsed matches what package strconv puts before why it refuses a number or a bool.
+	// parsed matches the beginning of an error of package strconv, before the reason.
 	parsed = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": `)
-	// span matches that for a time without a unit.
+	// span matches the error for an invalid duration, such as one without a unit.
 	span = regexp.MustCompile(` time: [a-z ]+ duration "[^"]*"$`)
 )
 
@@ -150,7 +149,7 @@ func NoArgs(command string, args []string) error {
 	return fmt.Errorf("%s takes no arguments besides flags, got %q; a command comes before its flags", command, args[0])
 }
 
-// Other is a command of the other program, and the error if it is run.
+// Other is a command that only the other program has, and the error of running it here.
 type Other struct{ program, Name, Short string }
 
 func (o Other) Error() string {
@@ -172,18 +171,19 @@ var others = []Other{
 	{"snowflake", "follows", "Say whether a table may continue with IDs of another layout"},
 }
 
-// Others returns the commands that only the other program has.
+// Others returns the commands that this program lacks.
 func (s *Streams) Others() []Other {
 	return slices.DeleteFunc(slices.Clone(others), func(o Other) bool { return o.program == s.Program })
 }
 
-// Short returns the line about a command that only this program has, in the help of both programs.
+// Short returns the one-line description of a command that only one program has. The help of both
+// shows it.
 func Short(name string) string {
 	return others[slices.IndexFunc(others, func(o Other) bool { return o.Name == name })].Short
 }
 
-// Statuses returns the part of a command's help that says when its exit status is 0, 1 and 2. An
-// empty text stands for the usual one.
+// Statuses returns the section on exit statuses of a command's help. says has the conditions of 0,
+// 1 and 2; an empty text stands for the usual condition.
 func Statuses(says [3]string) string {
 	text := "\n\nThe exit status is"
 	for i, usual := range []string{"the answer was printed", "standard output cannot be written", "an argument is wrong"} {
@@ -192,7 +192,7 @@ func Statuses(says [3]string) string {
 	return text
 }
 
-// Version says what the program was built from.
+// Version returns the version of the program's module.
 func Version() string {
 	v := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
@@ -201,7 +201,7 @@ func Version() string {
 	return v
 }
 
-// Built returns the version, and of what the program was built.
+// Built returns the versions of the program and of Go, and the platform.
 func Built() string {
 	return fmt.Sprintf("%s %s %s/%s", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
@@ -222,8 +222,8 @@ func (s *Streams) WriteDecoded(l snowflake.Layout, id snowflake.ID, form string)
 	fmt.Fprintln(s.Out)
 }
 
-// Issue writes the new IDs that n asks for. It takes at most the IDs of one tick at once, and writes
-// them before it waits for the next tick.
+// Issue writes the new IDs that n asks for. It takes at most the IDs of one tick at once, and
+// writes them before it waits for the next tick.
 func (s *Streams) Issue(ctx context.Context, g *snowflake.Generator, n NewFlags) error {
 	const mostBits = 12
 	batch := make([]snowflake.ID, 1<<min(g.Layout().SequenceBits, mostBits))

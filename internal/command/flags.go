@@ -17,15 +17,15 @@ type FlagSet interface {
 	IntVarP(p *int, name, shorthand string, value int, usage string)
 }
 
-// refusal is an error of the arguments.
+// refusal is an error whose cause is the arguments.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// Refused returns an error of the arguments.
+// Refused returns an error whose cause is the arguments.
 func Refused(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
-// IsRefused reports whether the arguments caused err.
+// IsRefused reports whether the arguments are the cause of err.
 func IsRefused(err error) bool {
 	return errors.As(err, new(refusal)) || errors.Is(err, snowflake.ErrInvalidOptions) || errors.As(err, new(*snowflake.FieldRangeError))
 }
@@ -45,8 +45,8 @@ func Fits(l snowflake.Layout, p snowflake.Parts) error {
 	return err
 }
 
-// LayoutFlag defines --layout, and returns the layout that it will have. help is the command that
-// explains layouts.
+// LayoutFlag defines --layout, and returns its value, which is set when the arguments are parsed.
+// help is the command that explains layouts.
 func LayoutFlag(fs FlagSet, help string) *snowflake.Layout {
 	l := snowflake.DefaultLayout()
 	fs.Func("layout", "`NAME|SPEC` of the layout, such as twitter or 41/10/12: see "+help, func(text string) (err error) {
@@ -61,7 +61,7 @@ func DatacenterFlag(fs FlagSet, datacenter *int) {
 	fs.IntVar(datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has datacenters")
 }
 
-// NewFlags has the values of the flags that both commands named new have.
+// NewFlags has the values of the flags that the programs' commands named new share.
 type NewFlags struct {
 	ids, Datacenter int
 	decode          bool
@@ -74,5 +74,5 @@ func (n *NewFlags) Define(fs FlagSet) {
 	DatacenterFlag(fs, &n.Datacenter)
 }
 
-// Check returns an error if there is nothing to print.
+// Check returns an error if no IDs are asked for.
 func (n *NewFlags) Check() error { return AtLeast("ids", n.ids, 1) }

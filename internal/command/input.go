@@ -10,8 +10,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-// EachInput calls f with each file that args name, and with standard input for - or if there are no
-// args. If standard error is a terminal, it shows the progress.
+// EachInput calls f with each file that args name. The name - is standard input, which is also read
+// if there are no args. If standard error is a terminal, it shows the progress.
 func (s *Streams) EachInput(args []string, f func(name string, in io.Reader) error) error {
 	if len(args) == 0 {
 		args = []string{"-"}
@@ -48,15 +48,15 @@ func (s *Streams) oneInput(arg string, f func(name string, in io.Reader) error) 
 	return nil
 }
 
-// Sample returns the first words of the inputs that args name, without their headers. If there are
-// more than most, it says so.
+// Sample returns the first words of the inputs that args name, without headers: at most most of
+// them. If there are more, it writes a note.
 func (s *Streams) Sample(args []string, o input.Options, most int) (words []string, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	enough := errors.New("that is enough")
 	var headers []string // words that may be headers
-	none := ""           // the first line without a word, and why
+	none := ""           // the first line without a word, and the reason
 	err = s.EachInput(args, func(_ string, in io.Reader) error {
 		_, err := input.Read(in, o, func(w input.Word) error {
 			switch {

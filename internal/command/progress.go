@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// progress shows on a terminal how much of an input has been read, after a second and then twice a
+// progress shows on a terminal how much of an input was read: after a second, and then twice a
 // second.
 type progress struct {
 	in          io.Reader
@@ -43,10 +43,10 @@ func (p *progress) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// show writes a text over the previous one.
+// show replaces the text on the terminal.
 func (p *progress) show(text string) { fmt.Fprintf(p.err, "\r\x1b[K%s", text) }
 
-// end removes the text.
+// end erases the text.
 func (p *progress) end() {
 	if !p.last.IsZero() {
 		fmt.Fprint(p.err, "\r\x1b[K")

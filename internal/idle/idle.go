@@ -1,4 +1,4 @@
-// Package idle lets a client of HTTP give up connections on which nothing may arrive any more.
+// Package idle lets an HTTP client drop connections that the network may have lost.
 // The stores over HTTP (s3lease, dynamolease) and server/client make their requests with it.
 package idle
 
@@ -12,10 +12,10 @@ type Client interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Closing returns a client that makes its requests with c. If the time of a request was up, and c
-// has CloseIdleConnections, it calls that before the next request: the network may have lost the
-// connections, and each would cost a request its time. With HTTP/2, a connection is idle a moment
-// after its last request has ended.
+// Closing returns a client that makes its requests with c. After a request whose context has ended,
+// it closes c's idle connections, if c can, before the next request: the network may have lost
+// them, and each would cost one more request its time. With HTTP/2, a connection is idle a moment
+// after its last request.
 func Closing(c Client) Client {
 	if pool, ok := c.(interface{ CloseIdleConnections() }); ok {
 		return &closing{Client: c, close: pool.CloseIdleConnections}
@@ -26,7 +26,7 @@ func Closing(c Client) Client {
 type closing struct {
 	Client
 	close func()
-	late  atomic.Bool // the time of a request was up
+	late  atomic.Bool // whether the context of a request has ended since the last close
 }
 
 func (c *closing) Do(req *http.Request) (*http.Response, error) {
@@ -40,8 +40,8 @@ func (c *closing) Do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Renewing returns a client that makes its requests with what make returns, and calls make again
-// for the next request if the time of a request was up. It is for clients that cannot close their
+// Renewing returns a client that makes its requests with a client that make returns. After a
+// request whose context has ended, it calls make again. It is for clients that cannot close their
 // idle connections.
 func Renewing(make func() Client) Client {
 	r := &renewing{make: make}

@@ -1,5 +1,5 @@
-// Package link has stores whose network can be cut, for tests. If a process's store
-// is cut off for good, the process has crashed, as far as others can see.
+// Package link provides stores with a network that a test can cut. To other processes, a process
+// whose store stays cut off looks like one that has crashed.
 package link
 
 import (
@@ -28,15 +28,15 @@ type Link struct {
 
 var errCut = errors.New("link: the network is cut")
 
-// Cut cuts the network if off is true, and mends it if not. When it cuts, it waits
-// for the calls that are under way.
+// Cut cuts the network if off is true, and restores it otherwise. Before it returns, calls that
+// have begun end.
 func (l *Link) Cut(off bool) {
 	l.mu.Lock()
 	l.off = off
 	l.mu.Unlock()
 	if off {
-		// Not under the lock: in a synctest bubble, time does not pass while a
-		// goroutine waits for a mutex.
+		// The lock is free here: in a synctest bubble, time stands still while a goroutine
+		// waits for a mutex.
 		l.calls.Wait()
 	}
 }
@@ -55,7 +55,7 @@ func through[T any](l *Link, call func() (T, error)) (T, error) {
 	return call()
 }
 
-// DefaultWindow passes on the store's.
+// DefaultWindow returns the store's default window, or 0.
 func (l *Link) DefaultWindow() time.Duration {
 	if w, ok := l.Store.(lease.Windower); ok {
 		return w.DefaultWindow()
@@ -63,7 +63,7 @@ func (l *Link) DefaultWindow() time.Duration {
 	return 0
 }
 
-// Now passes on the engine's clock.
+// Now reads the engine's clock.
 func (l *Link) Now(ctx context.Context) (time.Time, error) {
 	clock, ok := l.Store.(interface {
 		Now(context.Context) (time.Time, error)
@@ -94,18 +94,17 @@ func (l *Link) Delete(ctx context.Context, key, old string) error {
 // To returns a link to a store.
 func To(s lease.Store) *Link { return &Link{Store: s} }
 
-// Holder is a lease with its generator, as a process has it. Its network can be cut, and its clock
-// can be set back.
+// Holder is a process's lease and generator. A test can cut its network and set its clock back.
 type Holder struct {
 	*lease.Lease
 	Gen     *snowflake.Generator
 	Name    string
 	Network *Link
-	behind  atomic.Int64 // by how many nanoseconds its clock is behind
+	behind  atomic.Int64 // the lag of its clock, in nanoseconds
 }
 
-// Join takes a worker ID of a layout with clock sequences. When the test ends, the lease ends
-// without telling the store.
+// Join acquires a worker ID of a layout with clock sequences. At the end of the test, the lease
+// ends without a release in the store.
 func Join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*Holder, error) {
 	h := &Holder{Name: o.Owner, Network: To(store)}
 	o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(-time.Duration(h.behind.Load())) })
@@ -123,12 +122,11 @@ func Join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options)
 	return h, err
 }
 
-// StepBack sets the holder's clock back. When the next ID is issued, another clock sequence is
-// saved.
+// StepBack sets the holder's clock back, so the next ID needs another clock sequence.
 func (h *Holder) StepBack(by time.Duration) { h.behind.Add(int64(by)) }
 
-// PretendToHaveWaited changes the entries in which processes write down for how long they have
-// waited since the store lost its entries, or cannot read them: a test has no minutes.
+// PretendToHaveWaited sets the waits that processes have recorded since the store lost entries, or
+// since they cannot be read, to an hour, so that a test need not wait for minutes.
 func PretendToHaveWaited(ctx context.Context, store lease.Store) {
 	hour := map[string]any{"for": time.Hour}
 	change(ctx, store, "store", func(door map[string]any) { door["waited"] = hour })
@@ -142,7 +140,7 @@ func PretendToHaveWaited(ctx context.Context, store lease.Store) {
 	})
 }
 
-// change changes an entry that can be read, unless somebody else is quicker.
+// change changes an entry if it can be read, and if no other process changes it first.
 func change(ctx context.Context, store lease.Store, key string, change func(map[string]any)) {
 	e, err := store.Get(ctx, key)
 	var value map[string]any

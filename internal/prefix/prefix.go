@@ -1,11 +1,11 @@
-// Package prefix has the rule for the prefixes of IDs, as in order_038ANTKF00000.
+// Package prefix checks the prefixes of typed IDs, such as order in order_038ANTKF00000.
 package prefix
 
 import "fmt"
 
 const most = 63
 
-// Wrong says what is wrong with a prefix. It returns "" if the prefix is good: 1 to 63 of
+// Wrong returns the fault of a prefix, or "" if it has none. A good prefix has 1 to 63 of
 // a-z, 0-9 and underscores, with a letter first and no underscore last.
 func Wrong(prefix string) string {
 	if len(prefix) == 0 {
