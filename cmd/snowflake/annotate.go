@@ -21,9 +21,9 @@ const margin = 24 * time.Hour
 // maxDigits is the length of the largest ID.
 const maxDigits = 19
 
-// annotate copies its input to its output, with the fields after every ID, and reports whether
-// there was an ID. With --json it writes only the IDs, one object a line. Before it waits for more
-// input, it writes all that it has read, except an unfinished word at the end.
+// annotate copies its input to its output, with the fields after every ID, and reports whether it
+// found an ID. With --json it writes only the IDs, one object a line. Before it waits for more
+// input, it writes everything that it has read but an unfinished word at the end.
 func annotate(s *command.Streams, l snowflake.Layout) (found bool, err error) {
 	a := annotator{Streams: s, layout: l, least: math.MaxInt64}
 	begin := l.Epoch.Time().Add(margin)
@@ -65,9 +65,9 @@ const esc = 0x1b
 type annotator struct {
 	*command.Streams
 	layout    snowflake.Layout
-	least     snowflake.ID // no plausible ID is less
-	found     bool         // there was an ID
-	ambiguous bool         // standard error has said that a word has two forms
+	least     snowflake.ID // the least plausible ID
+	found     bool         // whether there was an ID
+	ambiguous bool         // whether standard error has a note on words that have two forms
 }
 
 // special marks the bytes that may begin a number or an escape.
@@ -82,9 +82,9 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // take annotates text that does not end in the middle of a word.
 func (a *annotator) take(b []byte) {
-	from := 0    // the end of what has been written
-	begin := 0   // the end of the last escape: its letters touch no number
-	number := -1 // the end of the last whole number: its fraction may follow
+	from := 0    // the end of the text that was written
+	begin := 0   // the end of the last escape, whose letters do not touch a number
+	number := -1 // the end of the last whole number, which a fraction may follow
 	for i := 0; ; {
 		for i < len(b) && !special[b[i]] { // most bytes pass here
 			i++
@@ -175,8 +175,8 @@ func (a *annotator) copy(text []byte) {
 	}
 }
 
-// annotate writes the fields of an ID and, if the ID is not in decimal, the ID and its form. It also
-// says what the word is in other forms: with --json once, on standard error.
+// annotate writes the fields of an ID and, if the word is not decimal, the ID and the word's form.
+// It also writes the IDs that the word is in other forms: with --json once, to standard error.
 func (a *annotator) annotate(id snowflake.ID, form string, others ...texts.Reading) {
 	a.found = true
 	others = slices.DeleteFunc(others, func(r texts.Reading) bool { return r.IDs[0] == id }) // a typed ID is base 32, too

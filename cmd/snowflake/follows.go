@@ -76,8 +76,8 @@ type verdict struct {
 	Follows bool           `json:"follows"`
 	Last    stampedID      `json:"last"`            // of the old layout
 	First   stampedID      `json:"first"`           // of the new layout
-	From    *jsontime.Time `json:"from,omitempty"`  // from this time on, the new layout follows
-	Epoch   *jsontime.Time `json:"epoch,omitempty"` // with this epoch, it follows at once
+	From    *jsontime.Time `json:"from,omitempty"`  // the first time at which the new layout follows
+	Epoch   *jsontime.Time `json:"epoch,omitempty"` // the epoch with which it follows at once
 	Proof   []string       `json:"proof"`
 }
 
@@ -90,7 +90,7 @@ type stampedID struct {
 func stamp(id snowflake.ID, t time.Time) stampedID { return stampedID{id, jsontime.Time{Time: t}} }
 
 // lastID returns the last ID of a layout: the ID in text or, if text is empty, the greatest ID that
-// can have been issued before until or, if until is empty, too, before now.
+// the layout can issue before until. An empty until is now.
 func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.ID, error) {
 	if text != "" {
 		all, err := texts.IDs([]string{text})
@@ -117,7 +117,7 @@ func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.
 	return first | 1<<tickShift(old) - 1, err
 }
 
-// tickShift returns the place of the lowest bit of the time.
+// tickShift returns the number of bits below the time.
 func tickShift(l snowflake.Layout) uint8 {
 	return l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits
 }
@@ -157,8 +157,8 @@ func follows(old, l snowflake.Layout, last snowflake.ID, now time.Time) (verdict
 	return v, nil
 }
 
-// remedies returns the time from which l follows last, and the epoch with which l follows last from
-// begin on. Each is nil if there is none that helps now.
+// remedies returns the first time at which l follows last, and the epoch with which l follows last
+// at begin. Each is nil if there is none.
 func remedies(l snowflake.Layout, last snowflake.ID, begin, now time.Time) (from, epoch *jsontime.Time) {
 	shift := tickShift(l)
 	next := (last>>shift + 1) << shift // the first ID of the tick after last's

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/opaque"
 )
 
-// keyFile reads opaque texts, or opaque numbers, with the keys of a file.
+// keyFile decodes opaque texts or opaque numbers with the keys of a file.
 type keyFile struct {
 	path, purpose string
-	ints          bool // read numbers
+	ints          bool // decode numbers
 }
 
-// opaqueTail returns the part of a text that may be of package opaque, after the prefix, or "".
+// opaqueTail returns the part after the prefix of a text that may be opaque, and otherwise "".
 func opaqueTail(s string) string {
 	if tail := s[strings.LastIndexByte(s, '_')+1:]; len(tail) == 22 || len(tail) == 26 {
 		return tail
@@ -29,7 +29,7 @@ func opaqueTail(s string) string {
 	return ""
 }
 
-// read returns the readings of a text, opaque ones if there is a file.
+// read returns the readings of a text. With a file, a text may be opaque.
 func (k keyFile) read(text string) ([]texts.Reading, error) {
 	switch {
 	case k.path != "" && k.ints:

@@ -20,9 +20,9 @@ func layoutCommand(s *command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "layout [NAME|SPEC]",
 		Short: command.Short("layout"),
-		Long: `Lists the fields of a layout, and says how many workers and how many IDs a second
-it has, when its time runs out, and how --layout spells it. Without an argument
-it lists the layouts that have a name.
+		Long: `Prints the fields of a layout, the number of its workers and of its IDs per second,
+the end of its time, and its spelling for --layout. Without an argument it lists
+the layouts that have a name.
 
 ` + texts.AboutLayouts,
 		Args:      cobra.MaximumNArgs(1),
@@ -44,7 +44,7 @@ it lists the layouts that have a name.
 	}
 }
 
-// layoutFlag defines --layout, and returns the layout that it will have.
+// layoutFlag defines --layout, and returns its value.
 func layoutFlag(c *cobra.Command) *snowflake.Layout {
 	l := command.LayoutFlag(c.Flags(), "snowflake help layout")
 	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(texts.LayoutNames(), cobra.ShellCompDirectiveNoFileComp))

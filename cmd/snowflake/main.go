@@ -1,24 +1,24 @@
-// Command snowflake issues and reads snowflake IDs. It needs no store: what does is in snowflaked.
+// Command snowflake issues and reads snowflake IDs. The commands that need a store of leases are
+// those of snowflaked.
 //
 //	snowflake new [-n N] [--decode] [--worker W] [--datacenter D]
 //	snowflake decode ID...                   the fields of IDs
 //	snowflake decode FILE|-                  the same, in a log, after each ID
 //	snowflake identify ID...                 which layout do the IDs have?
 //	snowflake range FROM TO                  the range of the IDs of a span of time
-//	snowflake layout [NAME|SPEC]             how many IDs a layout has, and until when
+//	snowflake layout [NAME|SPEC]             the fields, capacity and end of a layout
 //	snowflake audit [FILE...]                duplicates, gaps, rates and more
 //	snowflake follows OLD NEW                may one layout follow another?
 //	snowflake sql --layout L DATABASE        functions that decode IDs in a database
 //	snowflake sql --generate --worker N postgres    a column's default that issues IDs
 //	snowflake completion SHELL
 //
-// "snowflake help COMMAND" says more about each command. All commands print JSON with --json. The
-// layout is DefaultLayout unless --layout names another. Flags may come before or after the other
-// arguments.
+// "snowflake help COMMAND" explains a command. All commands print JSON with --json. The layout is
+// DefaultLayout unless --layout names another. Flags may come before or after the other arguments.
 //
-// The exit status is 2 if an argument was refused; then nothing is on standard output. It is 1 if
-// something else went wrong, or if audit or follows has bad news. Each command's help says what its
-// exit statuses mean.
+// The exit status is 2 if an argument was refused; then standard output is empty. It is 1 after
+// another error, and if audit finds a fault or follows answers no. Each command's help explains its
+// exit statuses.
 package main
 
 import (
@@ -49,14 +49,14 @@ func init() { cobra.EnableCommandSorting = false }
 // The groups of commands in the help.
 const own, others = "own", "others"
 
-// rootCommand returns the tool with all its commands, in the order in which users need them.
+// rootCommand returns the tool and its commands, in the order in which users need them.
 func rootCommand(s *command.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "snowflake",
 		Short: "issue and read snowflake IDs",
 		Long: `Issues and reads snowflake IDs, without a store. The other program, snowflaked, serves
-IDs, and does all that needs the store of the leases. Its commands new, audit and sql
-do the same as here, and compare with the leases.`,
+IDs, and has the commands that need the store of the leases. Its commands new, audit
+and sql do the same as those here, and use the leases, too.`,
 		Version:       command.Built(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -97,8 +97,8 @@ do the same as here, and compare with the leases.`,
 	return root
 }
 
-// statuses say when the exit status of a command is 0, 1 and 2. An empty text stands for the usual
-// one.
+// statuses has the conditions of each command's exit statuses 0, 1 and 2. An empty text stands for
+// the usual condition.
 var statuses = map[string][3]string{
 	"new":    {"all IDs were printed", "some were not, for example because the time of the layout has run out"},
 	"decode": {"", "a file cannot be read", "an argument is wrong, or not an ID of the layout"},
@@ -111,7 +111,7 @@ var statuses = map[string][3]string{
 	"sql":     {"", "", "there is no such database, or SQL cannot count the layout's ticks"},
 }
 
-// namesInput refuses an empty command line. Standard input is read only if it is asked for.
+// namesInput refuses an empty command line. Standard input is read only if it is named.
 func namesInput(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return errors.New("name IDs or files, or - for standard input")

@@ -42,8 +42,8 @@ func (p *program) auditCommand() *cobra.Command {
 		Long: `Finds strangers: IDs that no process with a lease can have issued. They come from a
 program with a worker ID of its own, an old deployment, or a copied machine. The
 times of a worker ID's holders do not overlap, so an ID outside of all of them shows
-such a program, even if no ID has occurred twice yet. The report says how many, when
-they were issued, and who had the worker ID before and after.
+such a program, even if no ID has occurred twice yet. The report has their number
+and times, and the holders of the worker ID before and after them.
 
 Give it only IDs that were issued under this store. Some IDs are not judged, and are
 counted separately: IDs older than the history or than the first lease, IDs that a
@@ -53,7 +53,7 @@ find all strangers: IDs of a worker ID that another process holds at the time, o
 gets within a window, look like the holder's.
 
 HAZARD: if the store was restored from a backup, or lost writes in a failover, it
-does not know who issued IDs in the time that it lost. Skip them with --since.
+does not know the issuers of IDs from the time that it lost. Skip them with --since.
 
 Without --query, it audits a list of IDs, as "snowflake audit" does, too:
 
@@ -109,7 +109,7 @@ rows, and then they count from its start.`,
 	return c
 }
 
-// audit reads the IDs of a list or a table, and writes what it found, also if not all could be read.
+// audit reads the IDs of a list or a table, and writes the report, even if some could not be read.
 func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error {
 	after, err := f.check(len(args))
 	if err != nil {
@@ -221,7 +221,7 @@ func (f *auditFlags) check(files int) (after snowflake.ID, err error) {
 	return after, nil
 }
 
-// sayEvery is how often the command reports its progress.
+// sayEvery is the interval at which the command reports its progress.
 const sayEvery = 30 * time.Second
 
 // auditTable adds the IDs of --query above after to a, and sets after to the last one.

@@ -68,14 +68,14 @@ SIGTERM or an interrupt. While it waits for the worker ID, /readyz says what for
 // define defines the flags of the server.
 func (p *program) define(c *config, cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&c.listen, "listen", defaultListen, "`ADDRESS` to listen at, such as :8080 for all interfaces")
+	fs.StringVar(&c.listen, "listen", defaultListen, "`ADDRESS` to listen on, such as :8080 for all interfaces")
 	fs.StringVar(&c.hosts, "hosts", "", "`NAMES`, separated by commas, under which a proxy may reach a server that listens on loopback,\n"+
 		"besides localhost")
 	fs.StringVar(&c.admin, "admin", "",
 		"`ADDRESS` that serves only /healthz, /readyz, /metrics and gRPC's health, without token and TLS,\n"+
 			"such as :8081: probes are answered there even when clients use all connections of --listen. Empty: none")
 	p.storeFlag(&c.store, cmd)
-	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\n"+
+	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, shown to people; it gets its last worker ID again if that is free.\n"+
 		"Empty: the host's name")
 	fs.StringVar(&c.server.Fleet, "fleet", "",
 		"`NAME` of the servers that share the store, a label of the metrics: set it if one job has several\n"+
@@ -86,9 +86,9 @@ func (p *program) define(c *config, cmd *cobra.Command) {
 	fs.BoolVar(&c.newStore, "new-store", false, newStoreUsage)
 	fs.DurationVar(&c.watermark, "watermark", 0,
 		"how often to read the store's watermark, 1s or more, for the metric of its age and the header\n"+
-			"Snowflake-Watermark. 0: only if a client asks for it (GET /watermark)")
+			"Snowflake-Watermark. 0: only when a client reads it (GET /watermark)")
 	fs.DurationVar(&c.floor, "floor-every", 0,
-		"how often to save how far the watermark may rise, such as 1s, while a client reads it: the watermark\n"+
+		"how often to save a floor for the watermark, such as 1s, while a client reads it: the watermark\n"+
 			"lags by as much. 0: three times in a window. At most a third of --window")
 	fs.DurationVar(&c.maxClockError, "max-clock-error", 0,
 		"at the start, wait until the kernel reports an error of the clock of at most this, such as 100ms.\n"+
@@ -128,14 +128,14 @@ func (p *program) define(c *config, cmd *cobra.Command) {
 
 const newStoreUsage = "the store has never been used: do not wait in case its entries were lost"
 
-// rangeFlags defines the flags of the worker IDs that may be leased.
+// rangeFlags defines the flags of the range of worker IDs that may be leased.
 func rangeFlags(fs *pflag.FlagSet, first, count *int) {
 	fs.IntVar(first, "first", 0, "the first worker ID, a `NUMBER`, that may be leased, if lower ones are used by others, such as\n"+
 		"the function of snowflake sql --generate")
 	fs.IntVar(count, "count", 0, "how many worker IDs, from --first on, may be leased. 0: all up to the layout's last one")
 }
 
-// check returns an error that names the flag, if a value cannot work.
+// check returns an error that names the flag if a value cannot work.
 func (c *config) check() error {
 	for name, addr := range map[string]string{"listen": c.listen, "admin": c.admin} {
 		if _, port, err := net.SplitHostPort(addr); (err != nil || port == "") && (name == "listen" || addr != "") {
@@ -167,8 +167,8 @@ func (c *config) check() error {
 	return c.try()
 }
 
-// try makes a generator and a server with the options, and discards them, so that a wrong option is
-// reported before a worker ID is taken.
+// try makes a generator and a server with the options, and discards them, to report a wrong option
+// before a worker ID is acquired.
 func (c *config) try() error {
 	l := *c.layout
 	c.generator.Layout = l
@@ -177,7 +177,7 @@ func (c *config) try() error {
 		return command.Refused("--policy: %w", err)
 	}
 	trial := c.generator
-	trial.Clock = snowflake.SystemClock() // so that it is not the process's
+	trial.Clock = snowflake.SystemClock() // so that the process keeps no generator
 	gen, err := snowflake.New(0, &trial)
 	if r := (*snowflake.FieldRangeError)(nil); errors.As(err, &r) {
 		return command.Refused("--datacenter: %w", err)

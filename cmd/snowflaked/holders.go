@@ -28,12 +28,12 @@ const aboutHolders = `  worker    the worker ID
   clockSeq  the holder's clock sequence
   pid       the process ID of the holder, or of the last holder
   host      the host of that process
-  owner     the name that it gave itself`
+  owner     the name that the process gave itself`
 
-const aboutIssuer = `grantedFrom and grantedTo are the span of time that the process was granted ("from"
-and "to" in JSON): no other process could issue IDs of it with the worker ID. The
-span may begin up to a window before the process, because its clock may be set
-back.`
+const aboutIssuer = `grantedFrom and grantedTo ("from" and "to" in JSON) bound the span of time that the
+process was granted: with the worker ID, no other process could issue IDs with times
+in the span. It may begin up to a window before the process, because the clock of
+the process may be set back.`
 
 func (p *program) workersCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -62,7 +62,7 @@ func (p *program) whoisCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "whois ID...",
 		Short: command.Short("whois"),
-		Long: `Says which process had an ID's worker ID at the ID's time, one ID a line. The
+		Long: `Prints the process that had an ID's worker ID at the ID's time, one ID a line. The
 layout is that of the store's records. Issuers older than the history are forgotten.
 
 ` + aboutIssuer,
@@ -98,7 +98,7 @@ a holder keeps it back, standard error says which; the ID is still correct.`,
 // neverLent is said of a store without holders.
 const neverLent = "this store has never lent a worker ID: is it the right store?"
 
-// retire retires a worker ID. If it does not fit the layout of the leases, the error says so.
+// retire retires a worker ID. A worker ID that does not fit the layout of the leases is refused.
 func retire(ctx context.Context, s lease.Store, worker int) error {
 	if err := command.AtLeast("retire", worker, 0); err != nil {
 		return err
@@ -129,8 +129,8 @@ func (p *program) writeHolders(ctx context.Context, s lease.Store) error {
 	return bad
 }
 
-// unleased returns an error if the worker ID is leased or was, or if the leases have another layout.
-// It reports whether the store has ever lent a worker ID.
+// unleased returns an error if the worker ID is leased or was, or if the leases have another
+// layout. It reports whether the store has ever lent a worker ID.
 func unleased(ctx context.Context, s lease.Store, l snowflake.Layout, worker int) (lent bool, err error) {
 	holders, err := lease.Holders(ctx, s)
 	if err != nil {
@@ -164,11 +164,12 @@ func table(out io.Writer, holders []lease.Holder) {
 	}
 }
 
-// errNobody is returned by writeIssuers if one of the IDs was issued by nobody, or by a holder that
-// was forgotten.
+// errNobody is returned by writeIssuers if no holder issued one of the IDs, or its holder was
+// forgotten.
 var errNobody = errors.New("one of the IDs has no known issuer")
 
-// issuer is the JSON of the holder that issued an ID. If the holder is not known, Error says why.
+// issuer is the JSON of the holder that issued an ID. If the holder is not known, Error has the
+// reason.
 type issuer struct {
 	ID     snowflake.ID   `json:"id"`
 	Holder *lease.Holding `json:"holder,omitempty"`
@@ -188,7 +189,8 @@ func parseIDs(args []string) ([]snowflake.ID, error) {
 	return ids, nil
 }
 
-// writeIssuers writes who issued each ID, or why no holder can have issued it, one ID a line.
+// writeIssuers writes the holder that issued each ID, or the reason why there is none, one ID a
+// line.
 func (p *program) writeIssuers(ctx context.Context, s lease.Store, ids []snowflake.ID) error {
 	var nobody error
 	for _, id := range ids {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/cause"
 )
 
-// setLogger makes l the default logger, and that of the stores' drivers, which would otherwise
-// write to standard error in a format of their own. Their errors are also in the lease's log lines.
+// setLogger makes l the default logger and the logger of the stores' drivers, which would otherwise
+// write to standard error in other formats. Their errors are also in the lease's log lines.
 func setLogger(l *slog.Logger) {
 	slog.SetDefault(l)
 	d := &driver{log: l, said: map[string]bool{}}

@@ -1,5 +1,5 @@
-// Command snowflaked issues IDs to other processes, over HTTP and gRPC (see package server), and does
-// all that needs the store of the leases.
+// Command snowflaked issues IDs to other processes, over HTTP and gRPC (see package server), and
+// has the commands that need the store of the leases.
 //
 //	snowflaked                                     serve alone, on 127.0.0.1:8080
 //	snowflaked --store redis://db --listen :8080   serve as one of several that share a store
@@ -14,13 +14,13 @@
 //	snowflaked version                             which version is this?
 //
 // Without --store, the worker IDs are in a directory of the user. Each flag without a short form
-// can also be set by an environment variable: --listen by SNOWFLAKED_LISTEN. "snowflaked help COMMAND" lists a command's
-// flags; without a command, snowflaked serves. "snowflaked help urls" explains the URLs of stores.
+// can also be set by an environment variable, such as --listen by SNOWFLAKED_LISTEN. "snowflaked
+// help COMMAND" lists a command's flags; without a command, snowflaked serves. "snowflaked help
+// urls" explains the URLs of stores.
 //
-// On SIGTERM or an interrupt, /readyz answers that the server is not ready, and the server
-// continues to serve for --drain, until load balancers have noticed. Then it accepts no more
-// connections, finishes the requests that have begun, releases its worker ID, and exits with
-// status 0.
+// On SIGTERM or an interrupt, /readyz reports that the server is not ready, and the server
+// continues to serve for --drain, while load balancers notice. Then it accepts no more connections,
+// finishes the requests that have begun, releases its worker ID, and exits with status 0.
 package main
 
 import (
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	return p.Exit(root.ExecuteContext(ctx))
 }
 
-// program is what the commands have in common.
+// program has the streams and the environment of the commands.
 type program struct {
 	*command.Streams
 	lookup func(variable string) (value string, isSet bool)
@@ -79,9 +79,9 @@ func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "snowflaked",
 		Short: "issue IDs to other processes",
-		Long: `Issues IDs to other processes, over HTTP and gRPC, and does all that needs the store
-of the leases. Without a command it serves: "snowflaked help serve" lists the flags.
-The other program, snowflake, reads IDs, and needs no store.
+		Long: `Issues IDs to other processes, over HTTP and gRPC, and has the commands that need
+the store of the leases. Without a command it serves: "snowflaked help serve" lists
+the flags. The other program, snowflake, reads IDs, and needs no store.
 
 Each flag without a short form is also an environment variable: --tls-cert is
 SNOWFLAKED_TLS_CERT.`,
@@ -136,8 +136,8 @@ SNOWFLAKED_TLS_CERT.`,
 	return root
 }
 
-// statuses say when the exit status of a command is 0, 1 and 2. An empty text stands for the usual
-// one.
+// statuses has the conditions of each command's exit statuses 0, 1 and 2. An empty text stands for
+// the usual condition.
 var statuses = map[string][3]string{
 	"serve":     {"a signal has ended the server", "it could not start, or go on", "a flag is wrong"},
 	"init":      {"the store was initialized, or is in use", "the store cannot be reached, or has another layout"},
@@ -168,15 +168,15 @@ func variable(name string) string {
 	return "SNOWFLAKED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// setFromEnvironment sets the flags that the arguments have not set. Flags with a short form are for
-// people, and are not set.
+// setFromEnvironment sets the flags that are not among the arguments. Flags with a short form have
+// no variable, because only people use them.
 func (p *program) setFromEnvironment(fs *pflag.FlagSet) (err error) {
 	fs.VisitAll(func(f *pflag.Flag) {
 		v, isSet := p.lookup(variable(f.Name))
 		if f.Changed || f.Shorthand != "" || err != nil {
 			return
 		}
-		if v == "" { // a store of its own for each host would be the same worker ID twice
+		if v == "" { // with the default store, each host would have a store of its own, and IDs would repeat
 			if isSet && f.Name == "store" {
 				err = command.Refused("the environment variable %s is empty: name a store, or unset it", variable(f.Name))
 			}

@@ -20,9 +20,9 @@ func (p *program) newCommand() *cobra.Command {
 		Use:   "new",
 		Short: "Print new IDs, under a lease",
 		Long: `Prints new IDs, one a line. It leases a worker ID from the store, and releases it
-when it is done or interrupted. No other process with the same store issues the
-same IDs, at the same time or later, whatever the clock does. A directory is made
-if there is none, and must be on a local file system.
+at the end, or when it is interrupted. No other process with the same store issues
+the same IDs, at the same time or later, whatever the clock does. If the store is a
+directory, it is created if it does not exist, and must be on a local file system.
 
 HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 		Args: noArgs,
@@ -32,7 +32,7 @@ HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 	o := new(lease.Options)
 	rangeFlags(c.Flags(), &o.First, &o.Count)
 	c.Flags().BoolVar(&o.NewStore, "new-store", false, newStoreUsage+".\n"+
-		"Whoever issues IDs by hand knows a directory, so it never waits")
+		"With a directory it never waits, because a person who issues IDs knows the directory")
 	layout := layoutFlag(c)
 	var url string
 	p.storeFlag(&url, c)
@@ -40,7 +40,7 @@ HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		opts := snowflake.Options{Layout: *layout, Datacenter: n.Datacenter}
 		trial := opts
-		trial.Clock = snowflake.SystemClock() // so that it is not the process's
+		trial.Clock = snowflake.SystemClock() // so that the process keeps no generator
 		if _, err := snowflake.New(0, &trial); err != nil {
 			return command.Refused("%w", err)
 		}

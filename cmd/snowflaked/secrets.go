@@ -21,11 +21,12 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server"
 )
 
-// every is how often the files are read. The tests change it.
+// every is the interval at which the files are read. The tests change it.
 var every = time.Second
 
 // watch reads a value from files, and reads it again whenever their contents change, until ctx is
-// done. If the new contents are invalid, the value stays, the error is logged once, and bad is 1.
+// done. If the new contents are invalid, the old value stays, the error is logged once, and bad is
+// 1.
 func watch[T any](
 	ctx context.Context, bad prometheus.Gauge, parse func(contents ...[]byte) (T, error), files ...string,
 ) (get func() T, err error) {
@@ -81,7 +82,7 @@ func readFiles(files []string) (contents [][]byte, err error) {
 	return contents, nil
 }
 
-// repeat calls do at once, and then every so often, until ctx is done.
+// repeat calls do at once and then at each interval, until ctx is done.
 func repeat(ctx context.Context, every time.Duration, do func()) {
 	for {
 		do()
@@ -93,7 +94,7 @@ func repeat(ctx context.Context, every time.Duration, do func()) {
 	}
 }
 
-// secrets has what was read from files.
+// secrets has the values that were read from files.
 type secrets struct {
 	tls     *tls.Config // nil without a certificate
 	metrics []prometheus.Collector

@@ -144,11 +144,11 @@ func listen(flag, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// leftOver is the number of files that are kept for the store, the secrets and the program itself.
+// leftOver is the number of open files reserved for the store, the secrets and the program itself.
 const leftOver = 50
 
-// bind listens at the address, and warns if clients of other hosts can use it without TLS or
-// without a token. A connection beyond the limit waits until another one closes, so idle clients
+// bind listens on the address, and warns if clients of other hosts can use it without TLS or
+// without a token. A connection over the limit waits until another one closes, so idle clients
 // cannot use up the memory, or the files that the store needs.
 func (c *config) bind() (net.Listener, error) {
 	l, err := listen("listen", c.listen)
@@ -164,7 +164,7 @@ func (c *config) bind() (net.Listener, error) {
 	return netutil.LimitListener(l, max(1, min(c.maxConnections, mostFiles()-leftOver))), nil
 }
 
-// newServer returns a server without a generator, which is set when there is a worker ID.
+// newServer returns a server. Its generator is set later, when there is a worker ID.
 func (c *config) newServer(waitsFor func() string, watermark func(context.Context) (lease.Mark, error)) (*server.Server, error) {
 	o := c.server
 	o.WaitsFor, o.Watermark = waitsFor, watermark
@@ -175,7 +175,7 @@ func (c *config) newServer(waitsFor func() string, watermark func(context.Contex
 	return server.New(nil, &o)
 }
 
-// readable writes durations as texts, because slog's JSON has them in nanoseconds.
+// readable writes durations as texts. slog's JSON would have nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.String())
@@ -213,7 +213,7 @@ const startTime = lease.MaxWindow + 3*time.Minute
 // releaseTime bounds the release of the worker ID.
 const releaseTime = 5 * time.Second
 
-// release releases the worker ID. It does not use the program's context, which is done.
+// release releases the worker ID. The program's context is done, so it has a context of its own.
 func release(l *lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 	defer cancel()
@@ -222,10 +222,10 @@ func release(l *lease.Lease) {
 	}
 }
 
-// drain waits until load balancers have noticed that the server will stop. The tests change it.
+// drain waits while load balancers notice that the server will stop. The tests change it.
 var drain = time.Sleep
 
-// answer serves until ctx is done, and then until the requests that have begun are finished.
+// answer serves until ctx is done, and then finishes the requests that have begun.
 func (c *config) answer(ctx context.Context, s *server.Server, h *http.Server, failed <-chan error) error {
 	select {
 	case err := <-failed:
@@ -238,7 +238,7 @@ func (c *config) answer(ctx context.Context, s *server.Server, h *http.Server, f
 	return shutdown(h, c.grace)
 }
 
-// shutdown closes the listeners, and waits for the requests that have begun.
+// shutdown closes the listeners, and waits for the requests that have begun, for grace at most.
 func shutdown(h *http.Server, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()

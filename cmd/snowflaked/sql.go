@@ -15,9 +15,9 @@ func (p *program) sqlCommand() *cobra.Command {
 		Use:   "sql [postgres] --generate --worker N",
 		Short: "Print functions that issue IDs, for a worker ID that no process had",
 		Long: `Prints functions for PostgreSQL that issue IDs, for a column's DEFAULT, as
-"snowflake sql postgres --generate" does. First it looks into the store: the worker
-ID must not be leased, nor have been, and the leases must have the same layout.
-Standard error says which range the leases need.`,
+"snowflake sql postgres --generate" does. First it checks in the store that the
+worker ID was never leased, and that the leases have the same layout. Standard error
+has the range of worker IDs that the leases need.`,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{string(sqltext.PostgreSQL)},
 	}

@@ -21,8 +21,9 @@ import (
 // askTime bounds the commands that read a store.
 const askTime = 30 * time.Second
 
-// asks lets a command ask the store of --store, with --json. A directory or a file must exist unless
-// the command is init: otherwise it would look like a store without worker IDs.
+// asks defines --store and --json, and makes do the action of the command. Unless the command is
+// init, the store's directory or file must exist: otherwise it would look like a store without
+// worker IDs.
 func (p *program) asks(c *cobra.Command, do func(ctx context.Context, store lease.Store, args []string) error) {
 	var url string
 	p.storeFlag(&url, c)
@@ -75,7 +76,7 @@ func (p *program) storeFlag(url *string, c *cobra.Command) {
 		"in SNOWFLAKED_STORE: users of the host can see the flags")
 }
 
-// layoutFlag defines --layout, and returns the layout that it will have.
+// layoutFlag defines --layout, and returns its value.
 func layoutFlag(c *cobra.Command) *snowflake.Layout {
 	l := command.LayoutFlag(c.Flags(), "snowflaked help layouts")
 	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(texts.LayoutNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -113,13 +114,13 @@ func (p *program) initCommand() *cobra.Command {
 		Use:   "init",
 		Short: command.Short("init"),
 		Long: `Opens a store that has never been used, so that the first start does not wait for
-three minutes. Run it once, like a migration. A start that is waiting already goes
-on within two seconds. In any other store it changes nothing, and says what the
-store has; the exit status is 0, unless the layout differs.
+three minutes. Run it once, like a migration. A start that already waits continues
+within two seconds. In any other store it changes nothing, and prints the state of
+the store; the exit status is 0 unless the layout differs.
 
 HAZARD: a store that was in use and has lost all of its entries looks new, and IDs
-may repeat until a process that is alive has put its entries back. So do not run it
-at each start or deployment.`,
+may repeat until a live process has put its entries back. So do not run it at each
+start or deployment.`,
 		Args: noArgs,
 	}
 	l := layoutFlag(c)

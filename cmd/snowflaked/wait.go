@@ -50,7 +50,7 @@ func (c *config) acquireUnless(ctx context.Context, failed <-chan error, w *wait
 	}
 	select {
 	case <-done:
-		if err == nil { // the signal came too late to prevent it
+		if err == nil { // acquired in spite of the signal
 			release(got.lease)
 			_ = got.closeStore()
 		}
@@ -99,7 +99,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // waiting is the state of the wait for a worker ID, which probes and systemd see.
 type waiting struct {
-	last atomic.Pointer[string] // what the program waits for
+	last atomic.Pointer[string] // the cause of the wait
 	over atomic.Bool            // set when there is a worker ID
 }
 
@@ -118,8 +118,8 @@ func (w *waiting) text() string {
 	return "the store has not answered yet"
 }
 
-// listening passes on the log of a lease, and tells w the last warning. Because everybody can see
-// that, it has only the message, which is constant, the wait, and the kind of the error.
+// listening passes on the log of a lease, and its last warning to w. Anybody can read that, so it
+// has only the constant message, the length of the wait and the kind of the error.
 type listening struct {
 	slog.Handler
 	w *waiting
@@ -148,7 +148,7 @@ var redisCode = regexp.MustCompile(`^[A-Z]{3,}$`)
 // hosts, so only the log has it.
 func whyOf(err error) string {
 	if errors.Is(err, lease.ErrExhausted) {
-		return "all of them are held; the log says by whom"
+		return "all of them are held; the log names the holders"
 	}
 	if errors.Is(err, lease.ErrRefused) {
 		return "the store refuses this client"

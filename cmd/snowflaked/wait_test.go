@@ -130,13 +130,13 @@ func TestWaitingShowsNoSecrets(t *testing.T) {
 	assert.Regexp(t, "^the store has no entries; it takes 3m0s from [-0-9T:]+Z on$", w.text())
 	for says, err := range map[string]error{
 		"the log says why": errors.New("hidden"),
-		"the store cannot answer now; the log says more": fmt.Errorf("%w: hidden", lease.ErrAway),
-		"all of them are held; the log says by whom":     fmt.Errorf("hidden: %w", &lease.ExhaustedError{}),
-		"the store refuses this client":                  fmt.Errorf("%w: hidden", lease.ErrRefused),
-		"the store's name does not resolve":              &net.DNSError{Name: "hidden"},
-		"connection refused":                             &net.OpError{Op: "dial", Net: "hidden", Err: syscall.ECONNREFUSED},
-		"the store answers with OOM":                     fmt.Errorf("%w: %w", errors.New("hidden"), errors.New("OOM hidden")),
-		"the store does not answer in time":              fmt.Errorf("hidden: %w", context.DeadlineExceeded),
+		"the store cannot answer now; the log says more":  fmt.Errorf("%w: hidden", lease.ErrAway),
+		"all of them are held; the log names the holders": fmt.Errorf("hidden: %w", &lease.ExhaustedError{}),
+		"the store refuses this client":                   fmt.Errorf("%w: hidden", lease.ErrRefused),
+		"the store's name does not resolve":               &net.DNSError{Name: "hidden"},
+		"connection refused":                              &net.OpError{Op: "dial", Net: "hidden", Err: syscall.ECONNREFUSED},
+		"the store answers with OOM":                      fmt.Errorf("%w: %w", errors.New("hidden"), errors.New("OOM hidden")),
+		"the store does not answer in time":               fmt.Errorf("hidden: %w", context.DeadlineExceeded),
 	} {
 		log.Warn("lease: no worker ID could be acquired yet", "error", err, "next", "hidden")
 		assert.Equal(t, "no worker ID could be acquired yet: "+says, w.text())

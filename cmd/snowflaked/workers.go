@@ -11,7 +11,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// countEvery is how often the worker IDs are counted. The tests change it.
+// countEvery is the interval at which the worker IDs are counted. The tests change it.
 var countEvery = time.Minute
 
 // countWorkers registers a metric of the store's worker IDs, and updates it until ctx is done.

@@ -2,15 +2,15 @@
 // been a UUID so far. The IDs are unique and have the rows' own times. The program takes millions
 // of rows in any order, in bounded memory.
 //
-// An ID is a time, a worker and a sequence number. So the rows of one tick need different sequence
+// An ID is a time, a worker and a sequence number, so the rows of one tick need different sequence
 // numbers. The worker ID must be reserved for the backfill: if no generator ever has it, no
 // generator can issue the same IDs. To number the rows of a tick, the program must see all of them
 // together. First it spreads the rows over files, by their tick. Then it numbers the rows of one
-// file after the other, with only one file's ticks in memory. The same input gives the same IDs, so
+// file after another, with only one file's ticks in memory. The same input gives the same IDs, so
 // you may run it again after a failure.
 //
-// Here the rows are made up. In your program they come from the database, and go
-// back in batches: UPDATE orders SET id = $2 WHERE uuid = $1.
+// Here the rows are invented. In your program they come from the database, and are updated in
+// batches: UPDATE orders SET id = $2 WHERE uuid = $1.
 package main
 
 import (
@@ -36,7 +36,7 @@ type backfill struct {
 	// sequence numbers, and so on.
 	Workers []int
 
-	Files int // how many files; memory holds the ticks of one file
+	Files int // the number of files; memory holds the ticks of one file
 }
 
 // row is a row of the table: its old key and its time.
@@ -114,7 +114,7 @@ func (b backfill) number(path string, assign func(key uint64, id snowflake.ID) e
 	}
 	defer f.Close()
 	in := bufio.NewReader(f)
-	used := map[snowflake.ID]int{} // how many rows so far, by the first ID of their tick
+	used := map[snowflake.ID]int{} // the number of rows so far, by the first ID of their tick
 	for {
 		var record [16]byte
 		if _, err := io.ReadFull(in, record[:]); err == io.EOF {

@@ -1,6 +1,6 @@
-// The lease program shows how to use the library in production. It leases a worker ID
-// from a directory, issues IDs until its work is done or a signal stops it, finishes
-// the request that is under way, and gives the worker ID back.
+// The lease program shows how to use the library in production. It leases a worker ID from a
+// directory, issues IDs until its work is done or a signal stops it, finishes the current request,
+// and releases the worker ID.
 //
 //	go run ./examples/lease /var/lib/orders/workers orders-1
 //
@@ -65,7 +65,7 @@ func serve(ctx context.Context, dir string, opts *lease.Options) error {
 		select {
 		case <-ctx.Done():
 			fmt.Println("told to stop")
-			return handle(g) // the request that is under way still gets its ID
+			return handle(g) // the current request still gets its ID
 		case <-time.After(10 * time.Millisecond): // a request
 		}
 		if err := handle(g); err != nil {
@@ -75,10 +75,10 @@ func serve(ctx context.Context, dir string, opts *lease.Options) error {
 	return nil
 }
 
-// acquire waits for a worker ID for at most 10 s, which is about three windows of the
-// lease. Its context bounds the wait only: the lease lives until it is released. Only who made
-// the directory a moment ago knows that it is new; otherwise the first start waits for 3 s,
-// because the directory may lie in a file system that is not mounted.
+// acquire waits for a worker ID for at most 10 s, which is about three windows of the lease. Its
+// context bounds only the wait: the lease lives until it is released. NewStore is only for a
+// directory that was created a moment ago; otherwise the first start waits for 3 s, because the
+// directory may be that of a file system that is not mounted.
 func acquire(ctx context.Context, dir string, opts *lease.Options) (*lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -94,8 +94,8 @@ func handle(g *snowflake.Generator) error {
 	return nil
 }
 
-// release gives the worker ID back. It has a new context, because the program's may
-// be done already, and a time-out, because a disk may hang.
+// release releases the worker ID. Its context is new, because the program's may be done, and has a
+// timeout, because a disk may hang.
 func release(l *lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

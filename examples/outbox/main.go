@@ -1,7 +1,7 @@
-// The outbox program delivers events: each line of its standard input is an event, and the process
-// that delivers prints it with its ID. No event is missed, however many processes write, whatever
-// their clocks say, and whichever of them crash. An event is delivered twice only if the deliverer
-// crashes before it has stored its cursor.
+// The outbox program delivers events. Each line of a writer's standard input is an event, and the
+// deliverer prints it with its ID. No event is missed, with any number of writers, with wrong
+// clocks, and after crashes. An event is delivered twice only if the deliverer crashes before it
+// stores its cursor.
 //
 //	outbox URL init      once, like a migration; URL is a PostgreSQL database
 //	outbox URL deliver   one process
@@ -62,7 +62,7 @@ func main() {
 			}
 		}
 	case "write":
-		check(write(ctx, db, store, fence)) // after it has released its worker ID
+		check(write(ctx, db, store, fence)) // write has released its worker ID
 	}
 }
 

@@ -85,7 +85,7 @@ type config struct {
 // parse reads the flags. If a flag is not set, it reads the flag's environment variable.
 func parse(args []string, getenv func(string) string) (c config, err error) {
 	flags := flag.NewFlagSet("service", flag.ContinueOnError)
-	flags.StringVar(&c.addr, "addr", ":8080", "address to listen at")
+	flags.StringVar(&c.addr, "addr", ":8080", "address to listen on")
 	flags.StringVar(&c.store, "store", "", "store of worker IDs: "+storeUsage)
 	flags.BoolVar(&c.newStore, "new-store", false, "the store was never used, so that nothing is waited for; not in production")
 	flags.StringVar(&c.owner, "owner", "", "who has the worker ID; empty: the host's name, which is a pod's name in Kubernetes")

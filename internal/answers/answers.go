@@ -1,4 +1,4 @@
-// Package answers has the JSON that the commands and the server have in common.
+// Package answers has the JSON that the commands and the server share.
 package answers
 
 import (
@@ -17,7 +17,7 @@ import (
 // Decoded is an ID and its fields.
 type Decoded struct {
 	ID     snowflake.ID `json:"id"`
-	Form   string       `json:"form"`   // how the ID was written
+	Form   string       `json:"form"`   // the form in which the ID was written
 	Layout string       `json:"layout"` // as Layout.String writes it
 	Parts  Parts        `json:"parts"`
 	Base32 string       `json:"base32"`
@@ -25,7 +25,7 @@ type Decoded struct {
 	Base62 string       `json:"base62"`
 }
 
-// Parts has the JSON of snowflake.Parts, also if the year has more than four digits.
+// Parts has the JSON of snowflake.Parts, and allows years of more than four digits.
 type Parts struct {
 	Time jsontime.Time `json:"time"` // instead of Parts.Time
 	snowflake.Parts
@@ -53,10 +53,10 @@ func Describe(k layouts.Known) Layout {
 	return Layout{k.Name, k.Also, k.About, k.Source, k.Layout.String(), k.Layout, jsontime.Time{Time: k.Layout.Expires()}}
 }
 
-// Guess is a layout that IDs may have. If it is ruled out, Not says why, and Share, Likely, First,
-// Last, Twins and Why are empty.
+// Guess is a layout that IDs may have. If it is ruled out, Not has the reason, and Share, Likely,
+// First, Last, Twins and Why are empty.
 type Guess struct {
-	Form   string        `json:"form"` // how the IDs are written
+	Form   string        `json:"form"` // the form in which the IDs are written
 	Name   string        `json:"name"`
 	Also   []string      `json:"also,omitempty"`
 	About  string        `json:"about"`
@@ -86,7 +86,7 @@ type Guesses struct {
 	Readings []texts.Reading `json:"readings"`
 }
 
-// written is how much more often the IDs of a layout are written in its own form than in decimal.
+// written is the frequency of a layout's own form of IDs, as a multiple of that of decimal.
 const written = 1000
 
 // Identify guesses the layouts of IDs that were read in one or more forms. If the IDs come from
@@ -160,7 +160,7 @@ func notes(r texts.Reading, found layouts.Ranking) (notes []string) {
 	return notes
 }
 
-// certain rules out all layouts but that of a host, unless the IDs rule that out.
+// certain rules out all layouts except that of a host, unless the IDs rule that one out.
 func certain(found *layouts.Ranking, name, host string) {
 	at := slices.IndexFunc(found.Matches, func(m layouts.Match) bool { return m.Name == name && m.Not == "" })
 	if at < 0 {
@@ -178,7 +178,7 @@ func certain(found *layouts.Ranking, name, host string) {
 	}
 }
 
-// Epoch is a division of the bits, and the epoch with which an ID has a time that is known.
+// Epoch is a division of the bits, and the epoch with which an ID has its known time.
 type Epoch struct {
 	Spec  string        `json:"spec"` // as --layout reads it
 	Epoch jsontime.Time `json:"epoch"`
@@ -237,8 +237,8 @@ func roundest(first, last, otherwise time.Time) time.Time {
 // ofTwins reports whether evidence only names twins.
 func ofTwins(why string) bool { return strings.HasPrefix(why, "only the ") }
 
-// Text writes at most n guesses for people to read, and which layouts are ruled out. For a single
-// ID it uses words, because percentages would look measured.
+// Text returns at most n guesses as text for people, and the layouts that are ruled out. For a
+// single ID it uses words, because percentages would look measured.
 func (g Guesses) Text(n int) string {
 	var b strings.Builder
 	for _, note := range g.Notes {

@@ -1,5 +1,5 @@
-// Package audit judges a list of many IDs, without a store: duplicates, order, rounding, gaps.
-// Package audit/leases compares them with the leases of a store. Both write one report.
+// Package audit finds duplicates, disorder, rounding and gaps in a list of many IDs, without a
+// store. Package audit/leases compares the IDs with the leases of a store. The report is the same.
 package audit
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-// mostTwice bounds the IDs that occur more than once and show whether a part of a table was rounded.
+// mostTwice bounds the repeated IDs that are examined for rounding of a part of a table.
 const mostTwice = 10_000
 
 // Most bounds the IDs of an audit.
@@ -30,7 +30,7 @@ type Report struct {
 	IDs     int           `json:"ids"` // of the layout, with duplicates
 	First   jsontime.Time `json:"first,omitzero"`
 	Last    jsontime.Time `json:"last,omitzero"`
-	Passed  []string      `json:"passed,omitempty"` // skipped, and no fault: headers, NULLs
+	Passed  []string      `json:"passed,omitempty"` // skipped without a fault: headers, NULLs
 	Wrong   []Fault       `json:"wrong"`
 	Workers []Worker      `json:"workers"`
 	Gaps    []Gap         `json:"gaps"`  // the longest times without an ID, the longest first
@@ -39,7 +39,7 @@ type Report struct {
 	Leases Comparison   `json:"leases,omitempty"` // nil without a comparison
 	UpTo   snowflake.ID `json:"upTo,omitzero"`    // the last ID that was read, of a table in the order of its IDs
 
-	Unread int `json:"-"` // lines that are not an ID, which are among Wrong
+	Unread int `json:"-"` // the number of lines that are not an ID; they are also in Wrong
 }
 
 // Comparison is the result of a comparison of the IDs with the leases of a store.
@@ -48,22 +48,22 @@ type Comparison interface {
 	Write(out io.Writer, most int) // for people, with at most most groups of each kind
 }
 
-// Fault is a kind of fault, and the first lines that have it.
+// Fault is a kind of fault, the number of lines with it, and the first of them.
 type Fault struct {
 	What  string    `json:"what"`
 	Count int       `json:"count"`
 	First []Finding `json:"first"`
 }
 
-// Finding is a line of the input, and what is wrong with it.
+// Finding is a line of the input and its fault.
 type Finding struct {
 	File string `json:"file,omitempty"` // if there are several
 	Line int    `json:"line"`
 	Text string `json:"text"`
 }
 
-// Worker is what the audit found about one worker or, if the layout has clock
-// sequences, about one worker and clock sequence.
+// Worker has the findings about one worker or, if the layout has clock sequences, about one worker
+// and clock sequence.
 type Worker struct {
 	ClockSeq   int           `json:"clockSeq"`
 	Datacenter int           `json:"datacenter"`
@@ -76,7 +76,7 @@ type Worker struct {
 	Spent      int           `json:"spent"`      // ticks whose last sequence number was issued
 	StepsBack  int           `json:"stepsBack"`  // from an ID to a smaller ID
 	Duplicates int           `json:"duplicates"` // IDs that occur more than once
-	Turns      int           `json:"turns"`      // returns to an earlier run within a tick
+	Turns      int           `json:"turns"`      // returns to an earlier run of sequence numbers within a tick
 
 	// In the order of the input, as are StepsBack and Turns:
 	before     snowflake.ID // the last ID
@@ -86,13 +86,14 @@ type Worker struct {
 	tick, second, inSecond int64 // of the last ID
 }
 
-// run is a run of sequence numbers within a tick, each close to the last. It has the last one.
+// run is a run of sequence numbers within a tick, each close to the one before. It has the last
+// one.
 type run struct {
 	time     time.Time
 	sequence int
 }
 
-// near is how far apart two successive sequence numbers of a run may be: the callers of one process
+// near bounds the distance of two successive sequence numbers of a run: the callers of one process
 // may write their IDs a little out of order.
 const near = 64
 
@@ -110,8 +111,8 @@ func (g Gap) length() time.Duration { return g.To.Sub(g.From.Time) }
 
 // Audit collects IDs in the order of the input, and finds faults.
 type Audit struct {
-	// Ordered says that the input is in the order of issue, so that an ID that is more than a second
-	// older than the previous ID of its worker is a fault.
+	// Ordered makes it a fault that an ID is more than a second older than the previous ID of its
+	// worker. The input must be in the order of issue.
 	Ordered bool
 
 	// Also is called with each ID that is added. Its errors are returned. It may be nil.
@@ -125,7 +126,7 @@ type Audit struct {
 	ids     stretches
 	files   []file
 	exact   int                      // IDs that a float64 holds
-	large   int                      // IDs over 2^53: a float64 does not hold all of them
+	large   int                      // IDs over 2^53, of which a float64 holds only some
 	workers map[snowflake.ID]*Worker // by the bits of an ID that name its worker
 	fields  snowflake.ID             // these bits
 	low     [64]int                  // IDs by their lowest bits
@@ -154,7 +155,7 @@ type file struct {
 	before int // the lines of the files before it
 }
 
-// ahead is how far an ID may be ahead of now.
+// ahead bounds the time by which an ID may be ahead of now.
 const ahead = time.Minute
 
 // New returns an audit of IDs of a layout, which must be valid. Its report lists at most listed
@@ -200,7 +201,7 @@ func of(id snowflake.ID, p snowflake.Parts) string {
 	return fmt.Sprintf("%d of %s", id, p.Time.Format(time.RFC3339Nano))
 }
 
-// Skip counts a line that has no ID, and why.
+// Skip counts a line that has no ID. why is the reason.
 func (a *Audit) Skip(why string, line int) {
 	a.add(&a.unreadable, line, func() string { return why })
 }
@@ -307,7 +308,7 @@ func (a *Audit) Read(s *command.Streams, o input.Options, args []string) (*Repor
 	return r, nil
 }
 
-// NewReport returns the report of a number of IDs in which nothing was found yet.
+// NewReport returns a report without findings.
 func NewReport(l snowflake.Layout, ids int) *Report {
 	return &Report{
 		Layout: l.String(), IDs: ids,
@@ -323,7 +324,7 @@ func (a *Audit) Finish() *Report {
 	for same := range a.ids.sorted() {
 		a.count(r, same)
 	}
-	merged := a.repeated.Count > 0 && a.exact == a.ids.n && a.large >= few // rounding may have merged IDs
+	merged := a.repeated.Count > 0 && a.exact == a.ids.n && a.large >= few // rounding may have made IDs equal
 	// If a part of the IDs was rounded, most are exact, but those that became equal are not. Others
 	// that occur twice may have many zeros, too, as IDs of a step of 8 in the sequence have.
 	partly, inPart := texts.Rounded(slices.Values(a.twice))
@@ -349,7 +350,7 @@ func (a *Audit) Finish() *Report {
 			cmp.Compare(a.ClockSeq, b.ClockSeq))
 	})
 	switch {
-	case rounded || inPart: // the cause of all that could be noted
+	case rounded || inPart: // rounding is the cause of all possible notes
 	case merged:
 		r.Notes = append(r.Notes, "a float64 holds each of the IDs: if they went through JavaScript, a spreadsheet or the like, "+
 			"rounding may have made the IDs that occur more than once; compare some with their source")
@@ -359,7 +360,7 @@ func (a *Audit) Finish() *Report {
 	return r
 }
 
-// few bounds a number of IDs that may all end in zeros by chance, as first IDs of their ticks.
+// few is a number of IDs that may all end in zeros by chance, as the first IDs of their ticks do.
 const few = 10
 
 // findRounded reports whether the IDs were surely rounded. If they were, this is the cause of most
@@ -411,8 +412,8 @@ func (a *Audit) note(r *Report) {
 	}
 }
 
-// ticksPerSecond returns how many whole ticks a second has, or 1 if a tick is longer. PerSecond is
-// counted over so many ticks, and divided by their seconds.
+// ticksPerSecond returns the number of whole ticks in a second, or 1 if a tick is longer. PerSecond
+// is the count in that many ticks, divided by their length in seconds.
 func (a *Audit) ticksPerSecond() int64 { return max(1, int64(time.Second/a.layout.Unit)) }
 
 // mostLines bounds the lines that are listed for one ID.

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// stretches keeps IDs in stretches of a fixed length, so that no ID is ever copied: an ID takes 16
-// bytes, and no more.
+// stretches keeps IDs in slices of a fixed length, so that growth copies no ID, and an ID takes no
+// more than 16 bytes.
 type stretches struct {
 	n    int
 	list [][]placed // each but the last is full and sorted
@@ -45,7 +45,8 @@ func (s *stretches) all() iter.Seq[snowflake.ID] {
 	}
 }
 
-// sorted returns the IDs in increasing order, equal IDs together. It uses them up.
+// sorted returns the IDs in increasing order, with equal IDs together. It sorts in place, so call
+// it once, after the last add.
 func (s *stretches) sorted() iter.Seq[[]placed] {
 	return func(yield func([]placed) bool) {
 		if s.n == 0 {

@@ -13,12 +13,12 @@ type IDs struct {
 	Add  func(id snowflake.ID, line int) error // takes an ID
 	Skip func(why string, line int)            // takes a line without one
 
-	Line    int      // the last one, counted through all texts
-	Form    string   // of the IDs
-	Headers []string // the headers, which were skipped
-	Nulls   int      // how many NULLs were skipped
+	Line    int      // the last line, counted through all texts
+	Form    string   // the form of the IDs
+	Headers []string // the headers that were skipped
+	Nulls   int      // the number of NULLs that were skipped
 
-	before int    // lines of the texts before
+	before int    // the number of lines of earlier texts
 	held   []Word // the first words, until the form is known
 	parse  func(string) (snowflake.ID, error)
 }

@@ -1,4 +1,5 @@
-// Package input finds the IDs in lists, tables of psql and mysql, CSV and JSON, also compressed.
+// Package input finds IDs in lists, tables of psql and mysql, CSV and JSON, which may be
+// compressed.
 package input
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-// Options say where in the text the IDs are. The zero value is for a text that has only IDs.
+// Options describe the place of the IDs in a text. The zero value is for a text of IDs only.
 type Options struct {
 	Column    string // of a table: a name, or a number from 1
 	Separator string // between columns. Empty: the one of , ; tab | that the first line has most
@@ -52,12 +53,12 @@ func (o *Options) Check() error {
 type Word struct {
 	Line  int // in an array of JSON objects, the place of the object, from 1
 	Text  string
-	First bool  // it is the first, so it may be a header
-	Err   error // why the line has no such text
+	First bool  // it is the first word, so it may be a header
+	Err   error // the reason if the line has no such text
 }
 
-// Read calls take with the words of a text, and returns how many NULLs there were. It skips empty
-// lines and the borders of tables. If take returns an error, Read returns it.
+// Read calls take with the words of a text, and returns the number of NULLs. It skips empty lines
+// and the borders of tables. If take returns an error, Read returns it.
 func Read(in io.Reader, o Options, take func(Word) error) (nulls int, err error) {
 	plain, err := Plain(in)
 	if err != nil {
@@ -117,7 +118,7 @@ type reader struct {
 	nulls int
 }
 
-// word passes on a cell, without quotes and the like around the ID.
+// word passes on a cell without the quotes and other characters around the ID.
 func (r *reader) word(line int, text string) error {
 	if !isNumber(text) {
 		text = texts.Bare(text)
@@ -150,7 +151,7 @@ const mark = texts.Mark
 var (
 	number = regexp.MustCompile(`^-?[0-9]+[Ln]?$`)
 
-	// footer matches those of psql, mysql and COPY.
+	// footer matches the last lines of psql, mysql and COPY.
 	footer = regexp.MustCompile(`^(\([0-9]+ rows?\)|[0-9]+ rows? in set.*|Time: [0-9].*|\\\.)$`)
 )
 
@@ -177,8 +178,8 @@ func isNumber(s string) bool {
 	return s != ""
 }
 
-// lines scans lines. A line that is longer than most is cut after the last byte within most that is
-// one of cut.
+// lines scans lines. It cuts a line that is longer than most after the last byte of cut within most
+// bytes.
 func lines(in io.Reader, most int, cut string) *bufio.Scanner {
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, 2*most)
@@ -200,7 +201,7 @@ func lines(in io.Reader, most int, cut string) *bufio.Scanner {
 	return s
 }
 
-// longest bounds a line that is not a list, in bytes.
+// longest bounds a line that is not a list of IDs, in bytes.
 const longest = 64 << 10
 
 // eachLine calls f with the lines that have cells, and their numbers.
@@ -269,7 +270,7 @@ func mayBeID(cell string) bool {
 	return err == nil && len(cell) >= shortestWord
 }
 
-// adviceOn says how to read a text whose first line has more than an ID.
+// adviceOn returns advice for a text whose first line has more than an ID.
 func adviceOn(line string) string {
 	if strings.HasPrefix(strings.TrimLeft(line, "[ \t"), "{") {
 		names := "as in --field id"

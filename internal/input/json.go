@@ -65,8 +65,8 @@ func (r *reader) object(line int, object []byte) error {
 	return r.word(line, text)
 }
 
-// fieldOf returns the value of a field, or nil if there is none. A name with a point may be the path
-// of a field.
+// fieldOf returns the value of a field, or nil if there is none. A name with a point may be the
+// path of a field.
 func fieldOf(object []byte, name string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {
@@ -81,7 +81,7 @@ func fieldOf(object []byte, name string) (json.RawMessage, error) {
 	return nil, nil
 }
 
-// fieldsOf says which fields of an object hold IDs or, if none does, which fields there are.
+// fieldsOf names the fields of an object that hold IDs or, if none does, all fields.
 func fieldsOf(object []byte) string {
 	fields := parsed(string(object))
 	if paths := idPaths("", fields); len(paths) > 0 {
@@ -90,8 +90,8 @@ func fieldsOf(object []byte) string {
 	return fmt.Sprintf("the fields are %.200s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 }
 
-// firstKeys returns the names of the fields of the object at the start of a text: of those that hold
-// IDs or, if none does, of all.
+// firstKeys returns the names of the fields of the object at the start of a text that hold IDs or,
+// if none does, of all its fields.
 func firstKeys(text string) []string {
 	fields := parsed(text)
 	if paths := idPaths("", fields); len(paths) > 0 {
@@ -100,8 +100,8 @@ func firstKeys(text string) []string {
 	return slices.Sorted(maps.Keys(fields))
 }
 
-// parsed returns the fields of the object at the start of a text. If the text has only a part of an
-// object, it returns the fields before.
+// parsed returns the fields of the object at the start of a text. If the object is cut off, it
+// returns the fields before the cut.
 func parsed(text string) (fields map[string]json.RawMessage) {
 	_ = json.NewDecoder(strings.NewReader(text)).Decode(&fields)
 	return fields

@@ -32,8 +32,8 @@ func separatorOf(line string) (most string) {
 // column is a column of a table.
 type column struct {
 	*reader
-	index  int // -1: not known yet
-	before int // lines before the table
+	index  int // -1 until it is known
+	before int // the number of lines before the table
 }
 
 // table reads a column of CSV, or of a table with bars between the cells.
@@ -102,8 +102,8 @@ func (c *column) csv(separator string) error {
 	}
 }
 
-// cells reads CSV without the = in front of a cell's quote, which keeps a spreadsheet from rounding
-// the cell, as in x,="117469438034313216".
+// cells reads CSV and leaves out each = before a cell's quote, as in x,="117469438034313216". It
+// keeps spreadsheets from rounding the cell.
 type cells struct {
 	in        *bufio.Reader
 	separator byte

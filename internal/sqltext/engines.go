@@ -2,9 +2,10 @@ package sqltext
 
 import "strings"
 
-// engine has the SQL in which an engine differs from others. Names in braces are filled in.
+// engine has the SQL that differs between engines. Names in braces are placeholders.
 type engine struct {
-	// The operators: {x} is the operand, {n} the number and, of a shift, {p} two to the power of {n}.
+	// The operators: {x} is the operand, {n} the number and, of a shift, {p} two to the power of
+	// {n}.
 	right, left, divide, rest, and string
 
 	// time is the time {days} and {micros} after the epoch. sinceEpoch is the number of

@@ -34,7 +34,7 @@ func checkName(flag, value string) error {
 	return nil
 }
 
-// Generated has the JSON of a generator's script, and of what the leases beside it need.
+// Generated has the JSON of a generator's script, and of the range that the leases need.
 type Generated struct {
 	Count int    `json:"count"` // lease.Options.Count
 	First int    `json:"first"` // lease.Options.First

@@ -20,11 +20,11 @@ type Generator struct {
 	Layout             snowflake.Layout
 	Worker, Datacenter int
 	Schema, Prefix     string // where the functions are, and how their names begin
-	Fence              string // the name of a follow.Fence that the IDs are under; empty: none
+	Fence              string // the name of the follow.Fence of the IDs; empty: none
 }
 
 const (
-	ahead   = 10 * time.Second // the limit of how far an ID is ahead of the clock
+	ahead   = 10 * time.Second // the limit by which an ID may be ahead of the clock
 	reserve = time.Second      // the least time from a tick that is opened to the bound on disk
 	longest = time.Second      // the limit of a layout's tick
 
@@ -39,8 +39,9 @@ const empty = -1 << 22
 //go:embed generate.sql
 var generate string
 
-// Script returns statements that make the function. They may be run again. The state is named after
-// the worker ID and not after the function, so that two functions of one worker ID share it.
+// Script returns statements that create the function. They may be run again. The state is named
+// after the worker ID and not after the function, so that two functions with one worker ID share
+// it.
 func (g Generator) Script() (string, error) {
 	l := g.Layout
 	fixed, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time(), Worker: g.Worker, Datacenter: g.Datacenter})
@@ -121,7 +122,7 @@ func (g Generator) Leases() (first, count int) {
 	return 0, g.Worker
 }
 
-// About returns a sentence on which worker IDs are left for leases.
+// About returns a sentence on the worker IDs that are left for leases.
 func (g Generator) About() string {
 	first, count := g.Leases()
 	if count == 0 {

@@ -40,7 +40,7 @@ var ErrUnit = errors.New("the tick must be a number of microseconds that divides
 type Function struct {
 	Name      string
 	Parameter string // "id" or "t"
-	Kind      Kind   // what it returns
+	Kind      Kind   // the type of the result
 	Body      string // an expression of the engine's, with the parameter in it
 	About     string
 }
@@ -121,7 +121,7 @@ func (w writer) ifValid(expression string) string {
 
 // of puts an operand and a number into one of the engine's operators.
 func of(operator, x string, n int64) string {
-	power := uint64(1) << (n & 63) // of operators other than shifts, no one asks for it
+	power := uint64(1) << (n & 63) // only shifts use it
 	return fill(operator, "{x}", x, "{n}", fmt.Sprint(n), "{p}", fmt.Sprint(power))
 }
 
@@ -147,9 +147,9 @@ func (w writer) field(shift int, bits uint8) string {
 	return of(w.and, x, ones(int(bits)))
 }
 
-// timeOf returns the time of a valid ID. It adds whole days first, and then the rest
-// of a day, because some engines hold fractions of a second in floating point, which is exact
-// for a day, but not for a thousand years.
+// timeOf returns the time of a valid ID. It adds whole days first, and then the rest of a day,
+// because some engines have fractions of a second in floating point, which is exact for a day, but
+// not for a thousand years.
 func (w writer) timeOf() string {
 	tick := "id"
 	if w.shift() > 0 {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Bare returns an ID without what programs print around a number: spaces, quotes, the ="5" of
-// spreadsheets, the L or n of Java's and JavaScript's, Long("5") and {"$numberLong": "5"} of MongoDB's
-// programs, and separators between thousands. It returns other texts without spaces and quotes
-// around them.
+// Bare returns an ID without the characters that programs print around a number: spaces, quotes,
+// the ="5" of spreadsheets, the L of Java and n of JavaScript, Long("5") and {"$numberLong": "5"}
+// of MongoDB's programs, and separators between thousands. It returns other texts without the
+// spaces and quotes around them.
 func Bare(s string) string {
 	if isPlain(s) {
 		return s
@@ -54,7 +54,7 @@ func BareAll(line string) string {
 	return line
 }
 
-// Mark is the byte order mark with which some programs begin a file.
+// Mark is the byte order mark, with which some programs begin a file.
 const Mark = "\ufeff"
 
 const quotes = "\"'`"

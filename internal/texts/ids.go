@@ -39,19 +39,19 @@ var forms = []form{
 type Reading struct {
 	Form    string         `json:"form"`
 	IDs     []snowflake.ID `json:"ids"`
-	Skipped []Skipped      `json:"skipped,omitempty"` // texts that do not fit the form: under half
-	Host    string         `json:"-"`                 // of the URLs, if they have the same host
+	Skipped []Skipped      `json:"skipped,omitempty"` // the texts that do not fit the form, under half
+	Host    string         `json:"-"`                 // the host of the URLs, if they share one
 }
 
 // Skipped is a text that is not an ID.
 type Skipped struct {
-	At   int    `json:"at"` // its place among the texts, from 0
+	At   int    `json:"at"` // the index among the texts
 	Text string `json:"text"`
 	Why  string `json:"why"`
 }
 
 // IDs returns the IDs of the texts, in each form that fits most of them. If no form fits more than
-// half, the error names the text at which the form that got furthest failed.
+// half, the error is that of the form that fits the most texts from the first on.
 func IDs(texts []string) ([]Reading, error) {
 	var all []Reading
 	at, cause := -1, error(nil)
@@ -80,13 +80,13 @@ func IDs(texts []string) ([]Reading, error) {
 	return all, nil
 }
 
-// lackBase62 reports whether texts lack the digits 0, I, O and l, which base 62 has and base 58 has
-// not, and are so many that this would be an accident of 1 in 100. Digits that are often at the
-// same place, as those of the time, are counted once.
+// lackBase62 reports whether texts lack the digits 0, I, O and l, which base 62 has and base 58
+// does not, although the chance of that in base 62 is under 1 in 100. A digit that is often at the
+// same place, as those of the time are, counts once there.
 func lackBase62(texts []string) bool {
 	const length = 11 // a shorter text is not in base 62
 	var seen [length][256]bool
-	var digits [length]float64 // how many are seen
+	var digits [length]float64 // the number of digits seen at each place
 	accident := 1.0
 	for _, text := range texts {
 		if text = Bare(text); len(text) != length || strings.ContainsAny(text, "0IOl") || !only(text, base62) {
@@ -103,7 +103,8 @@ func lackBase62(texts []string) bool {
 	return accident < 0.01
 }
 
-// read reads texts in a form. n is the index of the first text that does not fit, and err says why.
+// read reads texts in a form. n is the index of the first text that does not fit, and err its
+// error.
 func (f form) read(texts []string) (r Reading, n int, err error) {
 	r.Form, n = f.name, len(texts)
 	var kept []string
@@ -128,7 +129,7 @@ func (f form) read(texts []string) (r Reading, n int, err error) {
 }
 
 // Reader returns a function that reads texts in the form that fits most of a sample: decimal if no
-// form fits more than half. The errors of parse say what a text is instead of an ID.
+// form fits more than half. The errors of parse name what a text is instead of an ID.
 func Reader(sample []string) (name string, parse func(string) (snowflake.ID, error)) {
 	f := forms[0]
 	if all, err := IDs(sample); err == nil {
@@ -146,7 +147,7 @@ func Reader(sample []string) (name string, parse func(string) (snowflake.ID, err
 // plainly returns the text of an error without the prefix that all errors have.
 func plainly(err error) string { return strings.TrimPrefix(err.Error(), "snowflake: ") }
 
-// explain returns an error that says what a text is instead of an ID, or err if that is unknown.
+// explain returns an error that names what a text is instead of an ID, or err if that is unknown.
 func explain(text string, err error) error {
 	text = Bare(text)
 	if why := Inexact(text); why != "" {
@@ -250,8 +251,8 @@ func parseSortable(s string) (snowflake.ID, error) {
 	return snowflake.ID(v), nil
 }
 
-// SeataXID is the form of the IDs of Seata's global transactions: the address of a server and an ID.
-// It is the Form of Seata's layouts.
+// SeataXID is the form of the IDs of Seata's global transactions: the address of a server and an
+// ID. It is the Form of Seata's layouts.
 const SeataXID = "XID of Seata"
 
 // parseXID reads 192.168.1.5:8091:4269746926734658025.
@@ -315,7 +316,7 @@ func parseURL(s string) (snowflake.ID, error) {
 			id, err = parseWeibo(part)
 		}
 		if err == nil {
-			// Other numbers in a path are small, or are IDs of older things, such as the account.
+			// Other numbers in a path are small, or are older IDs, such as the account's.
 			best = max(best, id)
 		}
 	}
@@ -368,7 +369,7 @@ func commonHost(texts []string) (host string) {
 	return host
 }
 
-// foreign returns what a text is if it is an ID of another kind, or else "".
+// foreign returns the name of a text's kind if it is an ID of another kind, and otherwise "".
 func foreign(s string) string {
 	switch {
 	case len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' &&

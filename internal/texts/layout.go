@@ -79,10 +79,10 @@ func change(l *snowflake.Layout, changes []string) (err error) {
 	return nil
 }
 
-// yearAlone matches a year. As Unix milliseconds it would not be an epoch that is in use.
+// yearAlone matches a year.
 var yearAlone = regexp.MustCompile(`^[0-9]{4}$`)
 
-// Epoch parses Unix milliseconds, or a time. It refuses a year alone, because nobody wants an epoch
+// Epoch parses Unix milliseconds, or a time. It refuses a year alone: as milliseconds it would be
 // in the first ten seconds of 1970, and an epoch can never be changed.
 func Epoch(s string) (snowflake.Epoch, error) {
 	if yearAlone.MatchString(s) {
@@ -107,7 +107,7 @@ func Time(s string) (time.Time, error) {
 	return t, err
 }
 
-// spans are the forms of a time, and how long a span each stands for.
+// spans are the forms of a time, and the length of the span that each stands for.
 var spans = []struct {
 	form   string
 	length time.Duration
@@ -117,8 +117,8 @@ var spans = []struct {
 	{time.DateOnly, 24 * time.Hour},
 }
 
-// Span reads a time as Time does, and how long a span it stands for: a date for a day, a time
-// without seconds for a minute, and other times for a second or a fraction of one.
+// Span reads a time as Time does, and returns the length of the span that it stands for: a day for
+// a date, a minute for a time without seconds, and otherwise a second or a fraction of one.
 func Span(s string) (t time.Time, length time.Duration, err error) {
 	for _, span := range spans {
 		t, err := time.Parse(span.form, s)

@@ -7,13 +7,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// InLog returns what a word of a log may be if it is an ID in another form than decimal digits, the
-// likeliest first. A word is made of letters and digits. The prefix is what a typed ID has before
-// the word, with its underscore, or is empty.
+// InLog returns the readings of a word of a log as an ID in another form than decimal digits, the
+// likeliest first. A word consists of letters and digits. prefix is the prefix of a typed ID before
+// the word, with its underscore, or empty.
 //
 // Words in base 58 and 62 must have a small letter, a capital and a digit, because other words of
-// their length are often names. A word of fewer than 10 characters is none, because an ID of most
-// layouts is longer in every form.
+// their length are often names. A word of fewer than 10 characters has no reading, because an ID of
+// most layouts is longer in every form.
 func InLog(prefix, word []byte) []Reading {
 	const small, capital = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	switch n := len(word); {

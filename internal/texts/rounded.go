@@ -11,11 +11,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Rounding says how many of some numbers were rounded, and by what.
+// Rounding is the number of rounded IDs among others, and the cause.
 type Rounding struct {
-	By    string `json:"by"`    // what rounds in this way
-	Count int    `json:"count"` // how many look rounded
-	Of    int    `json:"of"`    // how many would differ if they were not rounded
+	By    string `json:"by"`    // the programs that round in this way
+	Count int    `json:"count"` // the IDs that look rounded
+	Of    int    `json:"of"`    // the IDs that rounding would change
 	Sure  bool   `json:"sure"`  // false: there are few, which may look rounded by chance
 }
 
@@ -33,14 +33,14 @@ func (r Rounding) String() string {
 // that identify it; and to a float64 that is written in full. A rounded ID is another ID, or no ID
 // at all.
 //
-// IDs of a slow generator end in many zero bits, and IDs made of whole seconds also in zero digits.
-// Such IDs are no evidence: a float64 holds them.
+// IDs of a slow generator end in many zero bits, and IDs of whole seconds also in zero digits. Such
+// IDs are no evidence, because a float64 holds them.
 func Rounded(ids iter.Seq[snowflake.ID]) (Rounding, bool) {
 	digits := rounding{by: "to 15 digits, as Excel and other spreadsheets do"}
 	short := rounding{by: "to a float64, and printed as JavaScript does"}
 	full := rounding{by: "to a float64, as JavaScript, Redis scores, Lua and pandas do"}
-	fifteenth := 0   // how often the 15th digit is 0 if the digits below are
-	var above [2]int // how often the bit above the bits that a float64 loses is 0, and 1
+	fifteenth := 0   // the IDs whose 15th digit is 0, too, if the digits below are
+	var above [2]int // the IDs whose bit above the bits that a float64 loses is 0, and 1
 	for id := range ids {
 		zeros := bits.TrailingZeros64(uint64(id))
 		if id >= 1e15 && zeros < manyZeros {
@@ -93,7 +93,7 @@ const (
 	float64Bits = 53
 	manyZeros   = 12 // with so many zero bits at its end, an ID was its tick's first
 
-	// The logarithms of how unlikely an accident is.
+	// Logarithms of the improbability of an accident.
 	perhaps = 4  // 1 in 50
 	sure    = 14 // 1 in a million
 )
@@ -102,7 +102,7 @@ const (
 type rounding struct {
 	by          string
 	rounded, of int
-	chance      float64 // the sum of the chances that each number looks rounded although it is not
+	chance      float64 // the expected number of those that look rounded by chance
 }
 
 func (r *rounding) count(rounded bool, chance float64) {
@@ -130,8 +130,8 @@ func (r *rounding) surprise() float64 {
 // inexact is a number of any digits that has an exponent, or a fraction of zeros.
 var inexact = regexp.MustCompile(`^([0-9]+)(?:[.,](0*)|(?:[.,]([0-9]*))?[eE]\+?[0-9]+)$`)
 
-// Inexact describes a text that is an ID which a program wrote as a number with an exponent or a
-// fraction, such as 1.2E+17 or 117919502066282496.0. For other texts it returns "".
+// Inexact describes an ID that a program wrote as a number with an exponent or a fraction, such as
+// 1.2E+17 or 117919502066282496.0. For other texts it returns "".
 func Inexact(s string) string {
 	m := inexact.FindStringSubmatch(s)
 	switch {

@@ -16,9 +16,9 @@ import (
 
 // Options are the settings of a comparison with the leases.
 type Options struct {
-	KeptOut     []int     // worker IDs kept out of the leases, such as a database function's
-	Datacenters []int     // whose leases are in the store; needed if the layout has datacenters
-	Since       time.Time // earlier IDs are skipped
+	KeptOut     []int     // worker IDs that are kept out of the leases, such as a database function's
+	Datacenters []int     // the datacenters whose leases are in the store; required if the layout has datacenters
+	Since       time.Time // the time before which IDs are skipped
 }
 
 // Report is the result of a comparison with the leases.
@@ -34,7 +34,7 @@ type Report struct {
 	Foreign     int      `json:"foreign"`     // not of the layout; not counted in IDs
 	Passed      int      `json:"passed"`      // before Options.Since; not counted in IDs
 	Leased      []Group  `json:"leased"`      // of KeptOut, but leased; Before is the holder
-	Problems    []string `json:"problems"`    // why parts of the store cannot be read
+	Problems    []string `json:"problems"`    // errors of parts of the store that cannot be read
 }
 
 const (
@@ -43,7 +43,7 @@ const (
 	unfitting  = "IDs that are not of the layout of the leases"
 )
 
-// Wrong returns how many IDs have a fault.
+// Wrong returns the number of IDs with a fault.
 func (r *Report) Wrong() (n int) {
 	for _, f := range r.Faults() {
 		n += f.Count
@@ -86,7 +86,7 @@ type Group struct {
 	After      *lease.Holding `json:"after,omitempty"`
 }
 
-// kind says what an ID is.
+// kind is the result of judging an ID.
 type kind int
 
 const (
@@ -100,19 +100,19 @@ const (
 	elsewhere
 )
 
-// place has the properties that the IDs of a group have in common.
+// place has the properties that the IDs of a group share.
 type place struct {
 	kind                         kind
 	worker, clockSeq, datacenter int
-	after                        time.Time // when the holding before began; zero if there is none
+	after                        time.Time // the beginning of the holding before; zero if there is none
 }
 
-// Comparison compares IDs, in any order, with the leases of a store, and finds those that no holder of a
-// lease can have issued.
+// Comparison compares IDs, in any order, with the leases of a store, and finds those that no holder
+// of a lease can have issued.
 type Comparison struct {
 	read    func() (*lease.History, error)
 	h       *lease.History
-	young   snowflake.ID // this ID and greater ones may have been issued after h was read
+	young   snowflake.ID // the least ID that may have been issued after h was read
 	since   snowflake.ID
 	keptOut map[int]bool
 	here    map[int]bool // datacenters; nil: all
@@ -186,7 +186,7 @@ func (a *Comparison) readAgain() error {
 	return nil
 }
 
-// mostWaiting is the number of waiting IDs at which the history is read again.
+// mostWaiting bounds the IDs that wait: at this number, the history is read again.
 const mostWaiting = 1 << 20
 
 // Add adds an ID, which must have been issued before the call.
@@ -289,7 +289,7 @@ func (a *Comparison) put(k kind, id snowflake.ID) {
 	}
 }
 
-// Strangers returns how many strangers were found so far.
+// Strangers returns the number of strangers found so far.
 func (a *Comparison) Strangers() (n int) {
 	for at, g := range a.groups {
 		if at.kind == stranger {
