@@ -17,7 +17,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
 // occupy opens the store, and gives each worker ID of a layout for which is returns true to a live
@@ -77,58 +76,6 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 		_, err := acquire(t, m, fleet, clockAt(0), named("b"))
 		require.NoError(t, err) // it waited until a holder was dead
 		assert.LessOrEqual(t, m.asked, maxProbes+60*5+10)
-	})
-}
-
-// A process that lists the records just when all of them are lost may find a mark without its
-// record. Then the wait for the door is enough.
-func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
-	m, l := newMemory(), snowflake.DefaultLayout()
-	wait := func() (protocol.Record, time.Duration) {
-		next, left, err := wiped.Outwait(m.line(), &book.Watch{Seen: book.NewSightings()}, protocol.Record{Worker: 1, State: StateLost}, l, book.ThisMoment(), protocol.Clocks{Own: time.Now()})
-		require.NoError(t, err)
-		return next, left
-	}
-	next, left := wait()
-	require.Equal(t, protocol.Healing(l.Unit), left)
-	require.Empty(t, next.Version, "nothing is saved")
-	_, err := m.Put(t.Context(), book.MarkKey(1), "", []byte("token"))
-	require.NoError(t, err)
-	next, left = wait()
-	require.Equal(t, protocol.Healing(l.Unit), left)
-	require.NotEmpty(t, next.Version)
-	require.NotEmpty(t, next.Waited.Name)
-}
-
-// If a process is about to save how long a record has been lost, and another process is quicker, it
-// goes on with what the other one has saved.
-func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		quicker := func(ctx context.Context, q *query, next asks) error {
-			if q.saves() {
-				m.set(func() { m.store(&query{do: "put", key: q.key, value: q.value}) })
-			}
-			return next(ctx, q)
-		}
-		wait := func(r protocol.Record) (protocol.Record, time.Duration, error) {
-			seen := book.NewSightings()
-			seen.Lasts(wiped.LostKey(0), r.Waited.Name, r.Waited.For+time.Minute, book.ThisMoment(), time.Minute)
-			return wiped.Outwait(m.line(), &book.Watch{Seen: seen}, r, plain, book.ThisMoment(), protocol.Clocks{Own: time.Now()})
-		}
-		_, err := m.Put(t.Context(), book.MarkKey(0), "", []byte("token"))
-		require.NoError(t, err)
-		m.becomes(quicker)
-		_, left, err := wait(protocol.Record{State: StateLost})
-		require.NoError(t, err)
-		require.Equal(t, protocol.Healing(ms), left)
-		_, left, err = wait(m.record(0))
-		require.NoError(t, err)
-		require.Equal(t, protocol.Healing(ms)-time.Minute, left)
-		require.Equal(t, time.Minute, m.record(0).Waited.For)
-		m.becomes(down)
-		_, _, err = wait(m.record(0))
-		require.ErrorIs(t, err, errDown)
 	})
 }
 

@@ -72,7 +72,7 @@ func TestHistoryKeepsHoldingThatEndsAfterTheLastOfItsChunk(t *testing.T) {
 
 // A process that saw a wait begin knows all of it, even if other processes have saved it since.
 func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
-	s, begun := NewSightings(), time.Now()
+	s, begun := newSightings(), time.Now()
 	at := func(d time.Duration) protocol.Moment { return protocol.Moment{At: begun.Add(d)} }
 	require.Zero(t, s.Lasts("key", "name", time.Second, at(0), time.Minute))
 	require.Equal(t, 4*time.Second, s.Lasts("key", "name", 2*time.Second, at(5*time.Second), time.Minute))
@@ -96,7 +96,7 @@ func TestEnginesClockAloneTakesNobodyForDead(t *testing.T) {
 		own, engine int
 		dead        bool
 	}{{1, 1, false}, {1, 3600, false}, {3600, 1, false}, {3, 3, false}, {3, 4, true}, {3600, 3600, true}} {
-		w := Watch{Seen: NewSightings()}
+		w := Watch{Seen: newSightings()}
 		silent := w.Silent(r, ThisMoment(), protocol.Clocks{Own: at(test.own), Engine: at(test.engine)})
 		assert.Equal(t, !test.dead, r.Live(silent), "%+v", test)
 	}
@@ -110,11 +110,11 @@ func TestStoresThatAreRememberedAreBounded(t *testing.T) {
 	}
 	defer func(old int) { machine.MaxStores = old }(machine.MaxStores)
 	machine.MaxStores = 8
-	first := SeenOf(store{n: 0})
-	assert.Same(t, first, SeenOf(store{n: 0}))
+	first := seenOf(store{n: 0})
+	assert.Same(t, first, seenOf(store{n: 0}))
 	for n := range machine.MaxStores + 2 {
-		SeenOf(store{n: 1 + n})
+		seenOf(store{n: 1 + n})
 	}
 	require.Len(t, remembered.stores, machine.MaxStores)
-	assert.NotSame(t, first, SeenOf(store{n: 0}))
+	assert.NotSame(t, first, seenOf(store{n: 0}))
 }

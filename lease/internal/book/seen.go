@@ -23,21 +23,21 @@ var remembered struct {
 
 type seenStore struct {
 	store any // as identity returns it
-	*sightings
+	*Sightings
 	opened time.Time
 }
 
-// SeenOf returns what this process has seen of s.
-func SeenOf(s driver.Store) *sightings {
+// seenOf returns what this process has seen of s.
+func seenOf(s driver.Store) *Sightings {
 	is := identity(s)
 	if is == nil || machine.MaxStores == 0 {
-		return NewSightings()
+		return newSightings()
 	}
 	remembered.Lock()
 	defer remembered.Unlock()
 	now := machine.Now()
 	remembered.stores = slices.DeleteFunc(remembered.stores, func(was seenStore) bool { return now.Sub(was.opened) > protocol.Healing(0) })
-	of := seenStore{store: is, sightings: NewSightings()}
+	of := seenStore{store: is, Sightings: newSightings()}
 	if i := slices.IndexFunc(remembered.stores, func(was seenStore) bool { return was.store == is }); i >= 0 {
 		of = remembered.stores[i]
 		remembered.stores = slices.Delete(remembered.stores, i, i+1)
@@ -47,7 +47,7 @@ func SeenOf(s driver.Store) *sightings {
 	}
 	of.opened = now
 	remembered.stores = append(remembered.stores, of)
-	return of.sightings
+	return of.Sightings
 }
 
 // identity returns a value that is equal for equal stores, and for all stores of one directory. It
@@ -64,32 +64,33 @@ func identity(s driver.Store) any {
 	return s
 }
 
-// sightings has, by key, the version of an entry or the name of what was lost, and since when this
+// Sightings has, by key, the version of an entry or the name of what was lost, and since when this
 // is known. All that a process does with a store shares one.
-type sightings struct {
+type Sightings struct {
 	mu sync.Mutex
-	Of map[string]sighting
+	Of map[string]Sighting
 }
 
-type sighting struct {
+// Sighting is what is known of an entry, or of a loss.
+type Sighting struct {
 	Version     string
 	Since, last time.Time
 }
 
-func NewSightings() *sightings { return &sightings{Of: map[string]sighting{}} }
+func newSightings() *Sightings { return &Sightings{Of: map[string]Sighting{}} }
 
 // Clone returns a copy of s, which may be nil.
-func (s *sightings) Clone() *sightings {
+func (s *Sightings) Clone() *Sightings {
 	if s == nil {
-		return NewSightings()
+		return newSightings()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &sightings{Of: maps.Clone(s.Of)}
+	return &Sightings{Of: maps.Clone(s.Of)}
 }
 
 // Last returns what is known of an entry.
-func (s *sightings) Last(key string) sighting {
+func (s *Sightings) Last(key string) Sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Of[key]
@@ -97,12 +98,12 @@ func (s *sightings) Last(key string) sighting {
 
 // Sees notes that an entry has this version now. It begins anew if this process looked last longer
 // than gap ago, because a store that goes back to an older state shows an old version again.
-func (s *sightings) Sees(key, version string, now time.Time, gap time.Duration) {
+func (s *Sightings) Sees(key, version string, now time.Time, gap time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := s.Of[key]
 	if is.Version != version || now.Sub(is.last) > gap {
-		is = sighting{Version: version, Since: now}
+		is = Sighting{Version: version, Since: now}
 	}
 	is.last = times.Later(is.last, now)
 	s.Of[key] = is
@@ -110,7 +111,7 @@ func (s *sightings) Sees(key, version string, now time.Time, gap time.Duration) 
 
 // Forget notes that nothing of this key is lost now, so that a loss counts from its own beginning,
 // also if the store goes back and shows the name of an earlier loss again.
-func (s *sightings) Forget(key string) {
+func (s *Sightings) Forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.Of, key)
@@ -119,13 +120,13 @@ func (s *sightings) Forget(key string) {
 // Lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
 // longer it has lasted by what was noted before. So processes that take turns at a wait lose
 // nothing of it. What was noted longer than gap ago does not count, as in sees.
-func (s *sightings) Lasts(key, name string, known time.Duration, m protocol.Moment, gap time.Duration) (more time.Duration) {
+func (s *Sightings) Lasts(key, name string, known time.Duration, m protocol.Moment, gap time.Duration) (more time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begun := m.At.Add(-known)
 	if was, ok := s.Of[key]; ok && was.Version == name && m.At.Sub(was.last) <= gap {
 		more = max(0, begun.Sub(was.Since))
 	}
-	s.Of[key] = sighting{name, begun.Add(-more), m.At}
+	s.Of[key] = Sighting{name, begun.Add(-more), m.At}
 	return more
 }

@@ -29,7 +29,7 @@ type Unchanged struct {
 
 const (
 	SilenceKey  = "silence"
-	MaxSilences = 128  // records of holders that are not known to be dead, with the earliest bounds
+	maxSilences = 128  // records of holders that are not known to be dead, with the earliest bounds
 	maxDead     = 1024 // records of holders that are
 )
 
@@ -44,12 +44,12 @@ func getSilence(s Line) (of Silence, err error) {
 
 // Watch is what a process knows of how long records have not changed.
 type Watch struct {
-	Seen *sightings
+	Seen *Sightings
 	Kept Silence // as the store had it last
 }
 
 // WatchOf returns a watch of s, with what this process has seen of s before.
-func WatchOf(s driver.Store) Watch { return Watch{Seen: SeenOf(s)} }
+func WatchOf(s driver.Store) Watch { return Watch{Seen: seenOf(s)} }
 
 // Idle returns how long r is known to be unchanged at m.
 func (w *Watch) Idle(r protocol.Record, m protocol.Moment) time.Duration {
@@ -98,7 +98,7 @@ func (w *Watch) Share(s Line, records []protocol.Record, m protocol.Moment) (err
 			}
 			dead++
 			more = more || !known || r.Live(was.Waited.For)
-		case len(next)-dead >= MaxSilences:
+		case len(next)-dead >= maxSilences:
 			continue
 		default:
 			is.Waited = is.Waited.More(0, m)
@@ -110,7 +110,7 @@ func (w *Watch) Share(s Line, records []protocol.Record, m protocol.Moment) (err
 		return nil
 	}
 	for key, of := range w.Kept.Of { // what others watch, and this process does not
-		if seen := w.Seen.Last(key).Version; len(next) < maxDead+MaxSilences && (seen == "" || seen == of.Version) {
+		if seen := w.Seen.Last(key).Version; len(next) < maxDead+maxSilences && (seen == "" || seen == of.Version) {
 			if _, ok := next[key]; !ok {
 				next[key] = of
 			}

@@ -176,7 +176,6 @@ func ask[T any](ctx context.Context, c *Store, request func(context.Context) (T,
 }
 
 // WhyAway returns why the shared store was not told of the last save; nil if it was.
-// WhyAway returns why the shared store was not told of the last save; nil if it was.
 func (c *Store) WhyAway() error {
 	if err := c.away.Load(); err != nil {
 		return *err
@@ -224,7 +223,7 @@ func (c *Store) fetch(ctx context.Context, key string) (there driver.Entry, isAw
 	return there, isAway, err
 }
 
-// shown returns a record that is here as callers see it.
+// shown returns a record of the directory as callers see it.
 func (c *Store) shown(here driver.Entry) driver.Entry {
 	here.Version, here.Time = fromHere+here.Version, c.there[here.Key].Time
 	return here

@@ -27,7 +27,7 @@ type Newcomer struct {
 
 // Log is told how a newcomer waits.
 type Log struct {
-	// Waits is called at first, and then every TellEvery.
+	// Waits is called at first, and then every tellEvery.
 	Waits func(left time.Duration, d ShutDoor)
 
 	Shut    func(err error, until time.Time)             // the door is shut, for the reason that err names
@@ -37,8 +37,8 @@ type Log struct {
 	Foreign func(worker int, has snowflake.Layout) error // the error for another layout, the store's if worker is None
 }
 
-// TellEvery is how often a process that has no worker ID yet logs how long it waits.
-const TellEvery = 30 * time.Second
+// tellEvery is how often a process that has no worker ID yet logs how long it waits.
+const tellEvery = 30 * time.Second
 
 // ShutDoor is a door that is not open, and what is known about it.
 type ShutDoor struct {
@@ -76,7 +76,7 @@ func (n Newcomer) Wait() (protocol.Door, error) {
 			continue
 		}
 		now := n.Line.Read()
-		tells := err == nil && (told.IsZero() || left > last+time.Second || now.At.Sub(told) >= TellEvery)
+		tells := err == nil && (told.IsZero() || left > last+time.Second || now.At.Sub(told) >= tellEvery)
 		last = left
 		if tells && shut.Used == "" {
 			shut.Used, err = n.used(next)

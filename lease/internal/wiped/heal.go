@@ -29,7 +29,7 @@ func Heal(s book.Line, w *book.Watch, own protocol.Record, most time.Time) (heal
 	}
 	m, err := book.GetWatermark(s)
 	if most.IsZero() {
-		return false, err // it looks at the watermark first
+		return false, err // the holder has to look at the watermark first
 	}
 	wrong := d.Mistaken(own.Store) || !d.Open && (d.Layout != own.Layout || d.Whole > 0)
 	// Until the door is open, nothing is published. So it does no harm if a holder whose clock was
