@@ -18,7 +18,7 @@ type candidate struct {
 }
 
 // choose picks the worker ID to take now. records are in the order of their worker IDs; idle says
-// how long one of them is known to be unchanged. Those in passed are left out. former is the worker
+// how long one of them is known to be unchanged. Those in skipped are left out, for the reasons that it has. former is the worker
 // ID that the owner had last; it may have been given back unused. If choose returns an error, wait
 // is the time until a worker ID may come free, or 0 if that will not happen.
 func choose(
@@ -27,13 +27,13 @@ func choose(
 	records []protocol.Record,
 	former int,
 	idle func(protocol.Record) time.Duration,
-	passed map[int]error,
+	skipped map[int]error,
 ) (c candidate, wait time.Duration, err error) {
 	var free, behind []candidate
 	has := slices.ContainsFunc(records, func(r protocol.Record) bool { return owns(o, r) })
 	// If an owner that keeps its worker ID has chosen one that has no record yet, another process
 	// of the owner may be saving the record.
-	starts := o.Reuse == ReuseKeep && !has && passed[former] == nil &&
+	starts := o.Reuse == ReuseKeep && !has && skipped[former] == nil &&
 		slices.ContainsFunc(records, func(r protocol.Record) bool { return r.Worker == former && r.Saves == 0 })
 	for _, r := range records {
 		if r.State == StateHeld {
@@ -48,7 +48,7 @@ func choose(
 			continue
 		}
 		mine := r.Saves > 0 && (r.Owner == o.Owner || r.Owner == "" && r.Worker == former)
-		if passed[r.Worker] != nil || !allowed(o, r, mine, has) {
+		if skipped[r.Worker] != nil || !allowed(o, r, mine, has) {
 			continue
 		}
 		c := candidate{record: r, mine: mine}
@@ -74,7 +74,7 @@ func choose(
 		}
 		return c, 0, nil
 	}
-	for _, err := range passed { // any of the errors
+	for _, err := range skipped { // any of the errors
 		return c, wait, err
 	}
 	e := &ExhaustedError{First: o.First, Last: o.last()}

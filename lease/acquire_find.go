@@ -23,7 +23,7 @@ func (s *search) find() (a attempt, saved protocol.Record, err error) {
 				return a, saved, book.Ended(s.line, s.full, s.because(err))
 			}
 		}
-		c, wait, err := choose(s.o, s.line.Read().Own, protocol.Sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
+		c, wait, err := choose(s.o, s.line.Read().Own, protocol.Sorted(maps.Values(s.read)), s.former(), s.silent, s.skipped())
 		if (err != nil || c.from.After(s.line.Read().Own)) && !s.enough() {
 			if err := s.readMore(); err != nil {
 				return a, saved, book.Ended(s.line, s.full, s.because(err))

@@ -96,17 +96,17 @@ func (s *search) missed(a attempt, err error) error {
 	return nil
 }
 
-// passed returns the worker IDs that are not tried again, because a save failed that may still be
+// skipped returns the worker IDs that are not tried again, because a save failed that may still be
 // made, and why it failed.
-func (s *search) passed() map[int]error {
-	passed := map[int]error{}
+func (s *search) skipped() map[int]error {
+	skipped := map[int]error{}
 	for _, a := range s.tried {
 		// An owner that keeps its worker ID must not get a second one.
 		if a.unsure != nil && s.o.Reuse != ReuseKeep {
-			passed[a.record.Worker] = a.unsure
+			skipped[a.record.Worker] = a.unsure
 		}
 	}
-	return passed
+	return skipped
 }
 
 // forgetOwner removes the entry of the owner that had the worker ID before, if it still

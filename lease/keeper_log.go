@@ -59,8 +59,8 @@ func (j *journal) tell(l *Lease, level slog.Level, worker int, msg string, args 
 	j.log.Log(context.Background(), level, "lease: "+msg, append(place, args...)...)
 }
 
-// passed returns how long ago t was, rounded for people.
-func passed(t time.Time) time.Duration { return machine.Since(t).Round(time.Millisecond) }
+// ago returns how long ago t was, rounded for people.
+func ago(t time.Time) time.Duration { return machine.Since(t).Round(time.Millisecond) }
 
 // until returns the end of what was or may be stamped.
 func (j *journal) until(l *Lease) time.Time {
@@ -99,7 +99,7 @@ func (j *journal) lost(l *Lease, worker int, err error) {
 
 func (j *journal) replaced(l *Lease, lost int) {
 	g := l.Grant()
-	j.info(l, g.Worker, "worker ID replaced", "insteadOf", lost, "until", g.To, "after", passed(j.lostAt))
+	j.info(l, g.Worker, "worker ID replaced", "insteadOf", lost, "until", g.To, "after", ago(j.lostAt))
 	j.failing = time.Time{}
 	j.checkWindow(l, nil)
 	j.checkAway(l)
@@ -134,7 +134,7 @@ func (j *journal) renewed(l *Lease, err error) {
 	j.checkClock(l, err)
 	switch {
 	case err == nil && !j.failing.IsZero():
-		j.info(l, l.Worker(), "renewals succeed again", "until", l.Grant().To, "after", passed(j.failing))
+		j.info(l, l.Worker(), "renewals succeed again", "until", l.Grant().To, "after", ago(j.failing))
 		j.failing = time.Time{}
 	case err != nil && !errors.Is(err, ErrClockLeap):
 		j.fails(l, l.Stats().LastError, "renewals fail")
@@ -182,7 +182,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
 			"next", "IDs are issued again as soon as the cause of the error is gone")
 	case !ended && err == nil && l.known.horizon.Behind.IsZero() && !j.stopped.IsZero():
-		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", passed(j.stopped))
+		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", ago(j.stopped))
 		j.stopped = time.Time{}
 	}
 }
@@ -195,7 +195,7 @@ func (j *journal) checkAway(l *Lease) {
 		j.warn(l, l.Worker(), "the store is away, and the local copy is used", "copy", l.o.LocalCopy, "error", why,
 			"next", "IDs are issued all the same; the store is updated when it is back")
 	case why == nil && !j.away.IsZero():
-		j.info(l, l.Worker(), "the store is back", "after", passed(j.away))
+		j.info(l, l.Worker(), "the store is back", "after", ago(j.away))
 		j.away = time.Time{}
 	}
 }

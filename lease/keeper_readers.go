@@ -36,7 +36,7 @@ func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.D
 		if err == nil && m.Lost() && !known && l.o.FloorEvery == 0 {
 			var d protocol.Door
 			d, err = book.GetDoor(l.line(patient))
-			known = d.Marked
+			known = d.Watermarked
 		}
 		switch {
 		case err != nil:

@@ -82,15 +82,15 @@ func (r *WatermarkReader) Read(ctx context.Context) (Mark, error) {
 // viewer is a process that looks at all holders of a store.
 type viewer struct {
 	book.Line
-	watch *book.Watch
-	door  protocol.Door
-	mark  protocol.Watermark
-	now   time.Time       // by the engine's clock and this host's, whichever is behind
-	asked protocol.Moment // when the records were asked for
+	watch  *book.Watch
+	door   protocol.Door
+	stored protocol.Watermark // as the store had it last
+	now    time.Time          // by the engine's clock and this host's, whichever is behind
+	asked  protocol.Moment    // when the records were asked for
 }
 
-// open reads the door and the mark. When the first mark has been made, and before anything is
-// proposed, open notes this in the door, so that newcomers can tell if the mark is lost.
+// open reads the door and the watermark. After it has made the first watermark, and before anything
+// is proposed, open notes this in the door, so that newcomers can tell if the watermark is lost.
 func (v *viewer) open() (err error) {
 	for range book.MaxConflicts {
 		v.door, err = book.GetDoor(v)
@@ -104,15 +104,15 @@ func (v *viewer) open() (err error) {
 			continue
 		}
 		v.watch.Seen.Forget(book.DoorKey)
-		if v.mark, err = book.GetWatermark(v); err != nil || v.door.Marked {
+		if v.stored, err = book.GetWatermark(v); err != nil || v.door.Watermarked {
 			return err
 		}
-		if v.mark.Version == "" {
+		if v.stored.Version == "" {
 			if err = v.save(protocol.Watermark{}); err != nil {
 				return err
 			}
 		}
-		v.door.Marked = true
+		v.door.Watermarked = true
 		if _, err = v.Put(book.DoorKey, v.door.Version, v.door.Encode()); err != nil && !errors.Is(err, ErrConflict) {
 			return err
 		}
@@ -137,24 +137,24 @@ func (v *viewer) wait() error {
 // then, up to what was proposed before.
 func (v *viewer) watermark() (Mark, error) {
 	low, by, err := v.look()
-	if err == nil && low.After(v.mark.Proposed) {
-		if err = v.save(protocol.Watermark{Proposed: low, Published: v.mark.Published}); err == nil {
+	if err == nil && low.After(v.stored.Proposed) {
+		if err = v.save(protocol.Watermark{Proposed: low, Published: v.stored.Published}); err == nil {
 			low, by, err = v.look()
 		}
 	}
-	at := v.mark.Publish(low)
-	for try := 1; err == nil && at.After(v.mark.Published); try++ {
+	at := v.stored.Publish(low)
+	for try := 1; err == nil && at.After(v.stored.Published); try++ {
 		if try > book.MaxConflicts {
 			return Mark{}, book.RefusesToSave("the watermark")
 		}
-		err = v.save(protocol.Watermark{Proposed: times.Later(v.mark.Proposed, at), Published: at})
+		err = v.save(protocol.Watermark{Proposed: times.Later(v.stored.Proposed, at), Published: at})
 		// A holder may have put back an earlier proposal (wiped.Heal).
-		at = times.Earlier(at, v.mark.Publish(low))
+		at = times.Earlier(at, v.stored.Publish(low))
 	}
 	if err != nil {
 		return Mark{}, err
 	}
-	at, l := v.mark.Published, v.door.Layout
+	at, l := v.stored.Published, v.door.Layout
 	id, _ := l.Encode(snowflake.Parts{Time: times.Earlier(at, l.Expires().Add(-1))})
 	m := Mark{ID: max(0, id-1), Layout: l} // 0 also if at is before the epoch
 	if by != nil && v.now.Sub(at) > v.explained(*by) {
@@ -186,15 +186,15 @@ func (v *viewer) isFollowed(r protocol.Record) bool {
 // readKey is the key in sightings for this process's own readings.
 const readKey = "read"
 
-// save stores m in place of v.mark. v.mark then is what the store has: m, or the mark of another
-// process that was quicker.
+// save stores m in place of v.stored. Then v.stored is what the store has: m, or the watermark of
+// another process that was quicker.
 func (v *viewer) save(m protocol.Watermark) (err error) {
-	m.Version = v.mark.Version
-	for try := 1; err == nil && v.mark.Version == m.Version; try++ {
+	m.Version = v.stored.Version
+	for try := 1; err == nil && v.stored.Version == m.Version; try++ {
 		if try > book.MaxConflicts {
 			return book.RefusesToSave("the watermark")
 		}
-		if v.mark, err = book.PutWatermark(v, m); err == nil && v.mark.Bad {
+		if v.stored, err = book.PutWatermark(v, m); err == nil && v.stored.Bad {
 			err = fmt.Errorf("%w: the entry %s cannot be read, and the store does not replace it", ErrBadRecord, book.WatermarkKey)
 		}
 	}

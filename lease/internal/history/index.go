@@ -34,9 +34,9 @@ const nearest = 1 << 16
 
 // past is what is known of a worker ID.
 type past struct {
-	lines []timeline // by clock sequence, up to the last one that was used
-	whole int64      // the first tick from which on no holding is missing
-	floor int64      // notReported of the other clock sequences
+	lines       []timeline // by clock sequence, up to the last one that was used
+	whole       int64      // the first tick from which on no holding is missing
+	notReported int64      // of the other clock sequences: see timeline
 }
 
 // timeline has the holdings of a worker ID and clock sequence, in their order. Holding i is of the
@@ -57,7 +57,7 @@ const never = math.MaxInt64
 func New(d protocol.Door) *Index {
 	h := &Index{layout: d.Layout, far: map[int]*past{}}
 	h.near = make([]*past, min(nearest, 1<<d.Layout.WorkerBits))
-	h.none = past{whole: h.wholeFrom(d, protocol.Record{}), floor: never}
+	h.none = past{whole: h.wholeFrom(d, protocol.Record{}), notReported: never}
 	return h
 }
 
@@ -92,7 +92,7 @@ func (h *Index) wholeFrom(d protocol.Door, r protocol.Record) int64 {
 // Add adds what is known of the worker ID of r. earlier are the holdings that its record does not
 // have; whole says that they are all there. d is the store's door.
 func (h *Index) Add(d protocol.Door, r protocol.Record, earlier []protocol.Holding, whole bool) {
-	p := &past{whole: never, floor: never}
+	p := &past{whole: never, notReported: never}
 	h.put(r.Worker, p)
 	if whole {
 		p.whole = h.wholeFrom(d, r)
@@ -101,7 +101,7 @@ func (h *Index) Add(d protocol.Door, r protocol.Record, earlier []protocol.Holdi
 		return
 	}
 	if r.Offline {
-		p.floor = h.tick(r.Floor)
+		p.notReported = h.tick(r.Floor)
 	}
 	bySeq := map[int][]*protocol.Holding{}
 	for _, all := range [][]protocol.Holding{{r.Holding()}, r.Ended, earlier} {
@@ -206,7 +206,7 @@ func (h *Index) Whois(id snowflake.ID) (*protocol.Holding, error) {
 		return nil, errForeign
 	}
 	p := h.of(worker)
-	notReported := p.floor
+	notReported := p.notReported
 	if seq < len(p.lines) {
 		line := &p.lines[seq]
 		if i := line.after(tick) - 1; i >= 0 && tick < line.to[i] {

@@ -27,7 +27,7 @@ func Above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.
 	if errors.Is(err, driver.ErrBadRecord) { // it counts as lost
 		d, err = protocol.Door{}, nil
 	}
-	if err == nil && m.Lost() && (m.Bad || d.Version == "" || d.Marked) {
+	if err == nil && m.Lost() && (m.Bad || d.Version == "" || d.Watermarked) {
 		m, err = wiped.RestoreWatermark(s, m, own, most)
 	}
 	switch {

@@ -29,7 +29,9 @@ type Door struct {
 	Layout snowflake.Layout `json:"layout"`
 	Open   bool             `json:"open"`            // worker IDs may be taken
 	Waited Waited           `json:"waited,omitzero"` // how long entries are known to be lost
-	Marked bool             `json:"marked,omitzero"` // the store has a watermark
+
+	// Watermarked says that the store has a watermark.
+	Watermarked bool `json:"watermarked,omitzero"`
 
 	// Whole is the length of the wait for a directory that may be new or lost; 0: the time that
 	// Healing returns.

@@ -160,8 +160,8 @@ func (n Newcomer) used(d protocol.Door) (found string, err error) {
 
 // advance saves how long d is known to be closed, or makes the door if there is none or it cannot be
 // read. It returns how long the door stays closed. If another process was quicker, the error matches
-// ErrConflict. A door that is made anew has the layout and the length of the wait, and is marked, as
-// made says.
+// ErrConflict. A door that is made anew is as made says: its layout, the length of the wait, and
+// whether the store has a watermark.
 func advance(s book.Line, w *book.Watch, d, made protocol.Door, c protocol.Clocks, isNew bool) (next protocol.Door, left time.Duration, err error) {
 	m := s.Read().Moment
 	known := w.Seen.Lasts(book.DoorKey, d.Name, d.Waited.For, m, protocol.Healing(made.Layout.Unit))

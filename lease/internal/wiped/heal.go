@@ -60,7 +60,7 @@ func Heal(s book.Line, w *book.Watch, own protocol.Record, most time.Time) (heal
 	}
 	c := protocol.Clocks{Own: s.Read().Own}
 	if c.Engine, err = s.Engine(); err == nil {
-		_, _, err = advance(s, w, d, protocol.Door{Layout: own.Layout, Marked: true}, c, false)
+		_, _, err = advance(s, w, d, protocol.Door{Layout: own.Layout, Watermarked: true}, c, false)
 	}
 	return false, err
 }
