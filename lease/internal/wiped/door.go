@@ -23,18 +23,19 @@ type Newcomer struct {
 	Window   time.Duration
 	NewStore bool // the store counts as new unless it shows that it was used
 	Log
+
+	// Foreign returns the error for a record with another layout or, if worker is None, for a store.
+	Foreign func(worker int, has snowflake.Layout) error
+
+	Raced  func(error) error // called when a save met a conflict; an error ends the wait
+	Rested func()            // called after each rest
 }
 
 // Log is told how a newcomer waits.
 type Log struct {
-	// Waits is called at first, and then every tellEvery.
-	Waits func(left time.Duration, d ShutDoor)
-
-	Shut    func(err error, until time.Time)             // the door is shut, for the reason that err names
-	Opened  func()                                       // the door is open, or cannot be read
-	Raced   func(error) error                            // a save met a conflict; an error ends the wait
-	Rested  func()                                       // a rest has ended
-	Foreign func(worker int, has snowflake.Layout) error // the error for another layout, the store's if worker is None
+	Waits  func(left time.Duration, d ShutDoor) // called at first, and then every tellEvery
+	Shut   func(err error, until time.Time)     // called while the door is shut, for the reason that err names
+	Opened func()                               // called when the door is open, or cannot be read
 }
 
 // tellEvery is how often a process that has no worker ID yet logs how long it waits.
