@@ -15,51 +15,75 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/localcopy"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// This file says when two states are the same: if they have the same text, and the same numbers in
-// it. Two versions of an entry are only compared, and the store counts on from the latest. So the
-// numbers are by how much a version is behind the latest of its entry, and by how much a number of
-// saves is above the least of its worker ID that is there; if all are 2 or more, because the code
-// compares them with 1. TestStatesThatAreTakenForTheSameHaveTheSameFuture checks that.
-
-// text is a text, and the numbers in it.
+// text describes a state, or a part of it. Two states count as the same if they have the same bytes
+// and, after the following reduction, the same numbers. Two versions of an entry are only compared,
+// and the store counts on from the latest, so a version is reduced to its distance from the latest
+// of its entry. The numbers of saves of a worker ID are reduced to their distances from the least
+// that is there, if all are 2 or more, because the code compares them with 1.
+// TestWhatIsLeftOutChangesNothing checks that.
 type text struct {
-	text    []byte
+	bytes   []byte
 	numbers []number
 }
 
-// number is a version of an entry, or how often a worker ID was saved.
+// number is the version of an entry, or how often a worker ID was saved.
 type number struct {
 	key    string // of the entry; empty if it is the saves
 	worker int
 	n      int
 }
 
-func (t *text) print(args ...any) { t.text = fmt.Appendln(t.text, args...) }
-
-func (t *text) int(n int) { t.text = binary.AppendVarint(t.text, int64(n)) }
-
-func (t *text) bool(is bool) {
-	n := 0
-	if is {
-		n = 1
+// put writes values.
+func (t *text) put(args ...any) {
+	for _, arg := range args {
+		switch is := arg.(type) {
+		case int:
+			t.bytes = binary.AppendVarint(t.bytes, int64(is))
+		case bool:
+			t.bytes = strconv.AppendBool(t.bytes, is)
+		case string:
+			t.bytes = append(append(t.bytes, is...), 0)
+		case time.Time:
+			t.bytes = binary.AppendVarint(t.bytes, is.UnixNano())
+		case snowflake.Grant:
+			t.put(is.Worker, is.ClockSeq, is.From, is.To)
+		case text:
+			t.bytes, t.numbers = append(t.bytes, is.bytes...), append(t.numbers, is.numbers...)
+		case protocol.Record:
+			value, _ := is.Encode()
+			t.entry(Entry{Key: book.RecordKey(is.Worker), Version: is.Version, Value: value, Time: is.Renewed})
+		case Entry:
+			t.entry(is)
+		case *query:
+			t.put(is.do, is.key)
+			t.version(is.key, is.old)
+			t.value(is.key, is.value)
+		case reply:
+			if errors.Is(is.err, ErrConflict) {
+				is.err = ErrConflict
+			}
+			t.put(fmt.Sprint(is.err))
+			for _, e := range is.entries {
+				t.entry(e)
+			}
+		default:
+			t.bytes = fmt.Appendln(t.bytes, is)
+		}
 	}
-	t.int(n)
 }
 
-func (t *text) time(at time.Time) {
-	if at.IsZero() {
-		t.int(-1)
-	} else {
-		t.int(int(at.UnixNano()))
+// putMap writes a map, in the order of its keys.
+func putMap[K comparable, V any](t *text, m map[K]V, compare func(a, b K) int) {
+	t.put(len(m))
+	for _, key := range slices.SortedFunc(maps.Keys(m), compare) {
+		t.put(key, m[key])
 	}
-}
-
-func (t *text) add(other text) {
-	t.text, t.numbers = append(t.text, other.text...), append(t.numbers, other.numbers...)
 }
 
 func (t *text) version(key, version string) {
@@ -67,109 +91,73 @@ func (t *text) version(key, version string) {
 		key, version = copyPrefix+key, here
 	}
 	n, err := strconv.Atoi(version)
-	if t.bool(err == nil); err == nil {
+	if t.put(err == nil); err == nil {
 		t.numbers = append(t.numbers, number{key: key, n: n})
 	}
 }
 
 func (t *text) entry(e Entry) {
-	t.print(e.Key)
+	t.put(e.Key)
 	t.version(e.Key, e.Version)
 	t.value(e.Key, e.Value)
 	// No function reads the times of others.
 	if _, ok := book.WorkerOf(book.RecordPrefix, e.Key); ok || e.Key == book.DoorKey {
-		t.time(e.Time)
+		t.put(e.Time)
 	}
 }
 
-// values are the values of entries that were seen, without the number of saves.
+// values has the values of entries that were written, without the number of saves.
 var values = map[string]text{}
 
 func (t *text) value(key string, value []byte) {
-	if key == book.SilenceKey { // silence does more
+	if key == book.SilenceKey { // unchanged writes it
 		return
 	}
 	of, ok := values[string(value)]
 	if !ok {
-		of.text = value
+		of.bytes = value
 		if worker, isRecord := book.WorkerOf(book.RecordPrefix, strings.TrimPrefix(key, copyPrefix)); isRecord {
 			if r, err := protocol.DecodeRecord(worker, Entry{Version: "1", Value: value}); err == nil {
 				of.numbers = []number{{worker: worker, n: int(r.Saves)}}
 				r.Saves = 0
-				of.text, _ = r.Encode()
+				of.bytes, _ = r.Encode()
 			}
 		}
 		values[string(value)] = of
 	}
-	t.add(of)
+	t.put(of)
 }
 
-func (t *text) record(r protocol.Record) {
-	t.numbers = append(t.numbers, number{worker: r.Worker, n: int(r.Saves)})
-	t.version(book.RecordKey(r.Worker), r.Version)
-	t.time(r.Renewed)
-	r.Saves = 0
-	value, _ := r.Encode()
-	t.text = append(t.text, value...)
-}
-
-func (t *text) query(q *query) {
-	t.print(q.do, q.key)
-	t.version(q.key, q.old)
-	t.value(q.key, q.value)
-}
-
-// reply writes the reply to q.
-func (t *text) reply(q *query, r reply) {
-	if t.print(q.key); r.err != nil {
-		if errors.Is(r.err, ErrConflict) {
-			t.print("conflict")
-		} else {
-			t.print(r.err)
-		}
-	}
-	for _, e := range r.entries {
-		t.entry(e)
-	}
-}
-
-// state returns what stands for a state, and for all states that are taken for the same.
+// state returns a hash of the state, and one that all states that count as the same share.
 func (w *world) state() (reduced, exact [16]byte) {
 	var t text
-	for _, n := range []int{w.now, int(w.mark), w.faults - w.faulty, w.left(pause, w.pauses), w.left(delay, w.delays), w.left(fail, w.fails), w.left(crash, w.crashes),
-		w.left(forward, w.sets), w.left(lose, w.losses), w.left(garble, w.garbles), min(1, w.spent[lose]), w.spent[release]} {
-		t.int(n)
+	t.put(w.now, int(w.mark), w.faults-w.faulty, min(1, w.spent[lose]), w.spent[older], w.spent[release], w.away)
+	for k := crash; k <= older; k++ {
+		t.put(w.left(k))
 	}
-	w.copyState(&t)
-	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
-		t.entry(w.entries[key])
-	}
-	w.silenced(&t, decodeSilence(w.entries[book.SilenceKey]))
+	putMap(&t, w.entries, cmp.Compare)
+	var silence book.Silence
+	_ = json.Unmarshal(w.entries[book.SilenceKey].Value, &silence)
+	w.unchanged(&t, silence)
 	for _, a := range w.late {
-		t.query(&a.query)
+		t.put(&a.query)
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.ids)) {
-		t.int(int(id))
-		t.print(w.ids[id])
-	}
+	putMap(&t, w.ids, cmp.Compare)
 	for i, p := range w.procs {
-		t.add(p.texts(w))
+		t.put(p.texts(w))
 		if !p.begun || p.dead {
 			continue
 		}
-		t.bool(i == w.hot)
-		t.bool(w.mayMove(i) && !p.done)
+		t.put(i == w.hot, w.mayMove(i) && !p.done)
 		if w.readers > 0 {
-			t.int(min(w.now-p.heardOf, w.span()+1))
-			t.int(min(w.now-p.late, w.span()+1))
+			t.put(min(w.now-p.heardOf, w.span()+1), min(w.now-p.late, w.span()+1))
 		}
 		for _, k := range p.tasks {
-			t.bool(k.open != nil)
-			if k.rests() {
-				t.int(max(0, k.due-w.now))
+			if t.put(k.open != nil, int(k.waitsFor())); k.waitsFor() == wake {
+				t.put(max(0, k.due-w.now))
 			}
 		}
-		w.sights(&t, p)
+		w.sightings(&t, p)
 	}
 	least := map[int]int{}
 	for _, n := range t.numbers {
@@ -179,34 +167,31 @@ func (w *world) state() (reduced, exact [16]byte) {
 	}
 	for _, n := range t.numbers {
 		if n.key == "" {
-			t.int(n.n - max(0, least[n.worker]-2))
+			t.put(n.n - max(0, least[n.worker]-2))
 		} else {
-			t.int(w.versions[n.key] - n.n)
+			t.put(w.versions[n.key] - n.n)
 		}
 	}
-	if reduced = hash(t.text); !w.exact {
+	if reduced = hash(t.bytes); !w.exact {
 		return reduced, exact
 	}
 	for _, n := range t.numbers {
-		t.int(n.n)
+		t.put(n.n)
 	}
 	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
-		t.time(w.entries[key].Time)
+		t.put(w.entries[key].Time)
 	}
-	t.print(string(w.entries[book.SilenceKey].Value))
+	t.put(string(w.entries[book.SilenceKey].Value))
 	for _, p := range w.procs {
-		t.print(p.sees.watch, p.shared)
+		t.put(p.seen.watch, p.shared)
 	}
-	return reduced, hash(t.text)
+	return reduced, hash(t.bytes)
 }
 
-func hash(text []byte) [16]byte {
-	sum := sha256.Sum256(text)
+func hash(bytes []byte) [16]byte {
+	sum := sha256.Sum256(bytes)
 	return [16]byte(sum[:16])
 }
-
-// left returns how many faults of a kind may still happen.
-func (w *world) left(k kind, most int) int { return min(most-w.spent[k], w.faults-w.faulty) }
 
 // texts returns what is the same in all worlds with p.
 func (p *process) texts(w *world) text {
@@ -215,47 +200,31 @@ func (p *process) texts(w *world) text {
 	}
 	var t text
 	p.text = &t
-	t.print(p.name, p.begun, p.dead, p.ending, p.done, p.err != nil)
+	t.put(p.name, p.begun, p.dead, p.ending, p.done, p.err != nil)
 	if !p.ending {
-		t.print(len(p.windows))
-		for _, of := range slices.SortedFunc(maps.Keys(p.windows), compare) {
-			g := p.windows[of]
-			t.print(of)
-			t.time(g.From)
-			t.time(g.To)
-		}
+		putMap(&t, p.windows, compare)
 	}
 	if p.dead || !p.begun {
 		return t
 	}
-	t.print(p.sees.drawn%w.workers, p.issued, p.offset, slices.Sorted(maps.Keys(p.signed)))
-	for _, of := range []map[[2]int]time.Time{p.low, p.saved} {
-		t.print(len(of))
-		for _, key := range slices.SortedFunc(maps.Keys(of), compare) {
-			t.print(key)
-			t.time(of[key])
-		}
-	}
+	t.put(p.seen.drawn%w.workers, p.issued, int(p.offset), len(p.signed), slices.Sorted(maps.Keys(p.signed)))
+	putMap(&t, p.low, compare)
+	putMap(&t, p.saved, compare)
 	if p.issued < w.scope.ids {
-		t.print(p.tried.own, p.tried.grant.Worker, p.tried.grant.ClockSeq, p.tried.grant.From.UnixNano(), p.tried.grant.To.UnixNano(), p.tried.mark, p.tried.ended)
+		t.put(int(p.tried.own), p.tried.grant, int(p.tried.mark), p.tried.ended)
 	}
 	for _, k := range p.tasks {
 		if k.heard != nil {
-			t.print(k.made)
-			t.reply(k.open, *k.heard)
+			t.put(k.made, k.open.key, *k.heard)
 		}
 	}
 	for _, e := range p.gen {
-		t.print(e.what, e.id)
-		for _, at := range []time.Time{e.own, e.thenOwn, e.grant.From, e.grant.To, e.then.From, e.then.To} {
-			t.time(at)
-		}
-		t.print(e.grant.Worker, e.grant.ClockSeq, e.then.ClockSeq)
+		t.put(int(e.what), int(e.id), e.own, e.thenOwn, e.grant, e.then)
 	}
 	if p.lease != nil && !(p.done && !p.busy(0)) {
 		t.lease(p.lease)
 	}
-	t.add(p.events)
+	t.put(p.events)
 	return t
 }
 
@@ -263,86 +232,77 @@ func compare(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }
 
 // lease writes all that decides what a lease at rest does next.
 func (t *text) lease(l *Lease) {
+	if c, ok := l.store.(*localcopy.Store); ok {
+		is := c.State()
+		if t.put(l.o.Owner, is.Holds, is.Lost, is.Away != nil); is.Away != nil {
+			t.put(is.Asked)
+		}
+		putMap(t, is.There, cmp.Compare)
+	}
 	h := <-l.slot
 	l.slot <- h
-	t.localCopy(l)
-	t.print(h != nil, l.err != nil, l.loss != nil, l.wiped, l.known.last, l.known.inUse)
+	t.put(h != nil, l.err != nil, l.loss != nil, l.wiped, l.known.last, l.known.inUse)
 	if h != nil {
-		t.record(h.Own)
 		w := h.Window
-		for _, at := range []time.Time{w.From, w.To, w.Before, w.Above, h.Heard.Renewed, h.Heard.Read, h.Passed, h.Lowered} {
-			t.time(at)
-		}
-		t.print(w.Seq, h.Granted, h.Doubt, h.Freed, h.Overdue, len(h.Tried))
+		t.put(h.Own, w.From, w.To, w.Before, w.Above, w.Seq, h.Heard.Renewed, h.Heard.Read, h.Passed, h.Lowered)
+		t.put(h.Granted, int(h.Doubt), h.Freed, h.Overdue, len(h.Tried))
 		for _, r := range h.Tried {
-			t.record(r)
+			t.put(r)
 		}
 	}
 	if g := l.grant.Load(); g != nil {
-		t.print(g.Worker, g.ClockSeq)
-		t.time(g.From)
-		t.time(g.To)
+		t.put(g.Grant)
 	}
-	for _, worker := range slices.Sorted(maps.Keys(l.known.lost)) {
-		t.record(l.known.lost[worker])
-	}
+	putMap(t, l.known.lost, cmp.Compare)
 }
 
-// sights writes what a process knows of how long entries have not changed.
-func (w *world) sights(t *text, p *process) {
-	is := p.sees.watch
-	t.bool(p.sees.grant == nil && p.shared == w.now)
+// sightings writes what a process knows of how long entries are unchanged.
+func (w *world) sightings(t *text, p *process) {
+	is := p.seen.watch
+	t.put(p.seen.grant == nil && p.shared == w.now)
 	seen := is.Seen.Clone().Of
+	delete(seen, readKey) // decides only who is named
 	for _, key := range slices.Sorted(maps.Keys(seen)) {
-		if key == readKey {
-			continue // decides only who is named
-		}
 		s := seen[key]
-		t.print(key)
+		t.put(key)
 		ticks := int(w.time().Sub(s.Since) / tick)
 		switch _, isRecord := book.WorkerOf(book.RecordPrefix, key); {
 		case !isRecord && key != book.SilenceKey: // it is lost
-			t.print(s.Version, ticks)
+			t.put(s.Version, ticks)
 		case w.version(key, s.Version) != s.Version: // it counts from now on
-			t.int(-1)
+			t.put(-1)
 		default:
-			t.int(min(ticks, w.span()+1))
+			t.put(min(ticks, w.span()+1))
 		}
 	}
-	w.silenced(t, is.Kept.Of)
+	w.unchanged(t, is.Kept)
 }
 
-// silenced writes what the entry "silence" says of records that have not changed since.
-func (w *world) silenced(t *text, of map[string]book.Unchanged) {
-	for _, key := range slices.Sorted(maps.Keys(of)) {
-		if w.version(key, of[key].Version) == of[key].Version {
-			t.print(key, min(int(of[key].Waited.For/tick), w.span()+1))
+// unchanged writes what the entry "silence" says of records that have not changed since.
+func (w *world) unchanged(t *text, silence book.Silence) {
+	for _, key := range slices.Sorted(maps.Keys(silence.Of)) {
+		if of := silence.Of[key]; w.version(key, of.Version) == of.Version {
+			t.put(key, min(int(of.Waited.For/tick), w.span()+1))
 		}
 	}
-	t.print()
+	t.put("")
 }
 
-func decodeSilence(e Entry) map[string]book.Unchanged {
-	var of book.Silence
-	_ = json.Unmarshal(e.Value, &of)
-	return of.Of
-}
-
-// note notes what has happened to the process, and when.
-func (p *process) note(w *world, what string, task int) {
-	p.events = text{slices.Clip(p.events.text), slices.Clip(p.events.numbers)}
-	p.events.print(w.now, int(p.offset/tick), what, task)
+// note notes what has happened to the process.
+func (p *process) note(what ...any) {
+	p.events = text{slices.Clip(p.events.bytes), slices.Clip(p.events.numbers)}
+	p.events.put(what...)
 }
 
 // forget forgets what a search has read, but not since when it has seen entries unchanged.
 func (p *process) forget() {
 	p.events = text{}
-	p.events.print(p.since, p.listed)
+	p.events.put(p.since, p.listed)
 }
 
 // settle forgets how the process came to be at rest.
 func (p *process) settle() {
-	if p.atRest() && !p.busy(caller) || (p.done || p.err != nil) && !p.busy(keeper) {
+	if p.atRest() || (p.done || p.err != nil) && !p.busy(keeper) {
 		p.events = text{}
 	}
 }

@@ -3,8 +3,8 @@
 package lease
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,19 +16,40 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// sent is a request that failed, or whose process has crashed. It may arrive all the same.
+// A scope with a local copy has one owner and one directory, and several processes of that owner:
+// one follows when another has crashed or lost its worker ID. Requests to the directory are served
+// at once. So no other process changes the directory between two requests to the store, and a
+// process that crashes has saved all that it had to.
+
+// copyPrefix begins the keys of the local copy's entries in a world.
+const copyPrefix = "copy/"
+
+// The forms in the directory and in the versions of its records: see localcopy.Store.
+const (
+	wanted      = "wanted\n"
+	fromHere    = "here "
+	identityKey = "identity"
+)
+
+// sent is a request that failed, or whose process has crashed. The store may serve it all the same.
 type sent struct {
 	query
-	by int // the process
+	by int // process
 }
 
-// later keeps a request, in an order that does not depend on when it failed.
-func (w *world) sendsLate(i int, q query) {
+// sendLate keeps a request, in an order that does not depend on when it failed.
+func (w *world) sendLate(i int, q query) {
 	w.late = append(slices.Clip(w.late), sent{q, i})
 	slices.SortFunc(w.late, func(x, y sent) int { return strings.Compare(x.String(), y.String()) })
 }
 
 func (q *query) String() string { return fmt.Sprint(q.do, q.key, q.old, string(q.value)) }
+
+// stale reports whether a request can no longer change anything.
+func (w *world) stale(a sent) bool {
+	is := w.entries[a.key].Version
+	return is != a.old && (a.old != "" || w.most[lose] == 0)
+}
 
 // calm reports whether no process of the scope changes the entry in a way that others notice.
 func (w *world) calm(key string) bool {
@@ -38,70 +59,70 @@ func (w *world) calm(key string) bool {
 	case strings.HasPrefix(key, book.OwnerPrefix), key == identityKey:
 		return true
 	case key == book.DoorKey:
-		return w.losses+w.garbles+w.readers == 0
+		return w.most[lose]+w.most[garble]+w.readers == 0
 	case strings.HasPrefix(key, book.MarkPrefix):
-		return w.losses == 0
+		return w.most[lose] == 0
 	case key == book.WatermarkKey:
-		return w.garbles+w.readers == 0
-	case key == book.SilenceKey: // a scope has it
-		return !w.silence
+		return w.most[garble]+w.readers == 0
 	}
-	return false
+	return key == book.SilenceKey && !w.silence
 }
 
-// make lets the store do what a process asks for.
-func (w *world) make(p *process, q query) (r reply) {
-	if w.gone {
+// serveFor lets the store serve a request of p.
+func (w *world) serveFor(p *process, q query) reply {
+	if w.away {
 		return reply{err: errDown}
 	}
 	was := w.entries[q.key]
-	if r.err = w.serve(&q); r.err != nil || q.do != "put" {
-		r.entries = q.entries
-		return r
+	err := w.serve(&q)
+	if err == nil && q.do == "put" && !w.copies { // with a local copy, the record there counts
+		w.checkSave(p, &q, was)
 	}
-	r.entries = q.entries
-	if !w.copies { // the record in the local copy counts
-		w.saves(p, &q, was)
-	}
-	if q.saves() {
+	if err == nil && q.saves() {
 		if w.now-p.heardOf > w.span() && p.lease != nil {
 			p.late = w.now
 		}
 		p.heardOf = w.now
 	}
+	return reply{entries: q.entries, err: err}
+}
+
+// serveCopy lets the local copy serve a request of p.
+func (w *world) serveCopy(p *process, q query) (r reply) {
+	here := q
+	here.key = copyPrefix + q.key
+	was := w.entries[here.key]
+	r.err = w.serve(&here)
+	for _, e := range here.entries {
+		e.Key = strings.TrimPrefix(e.Key, copyPrefix)
+		r.entries = append(r.entries, e)
+	}
+	if r.err == nil && q.do == "put" {
+		was.Value = bytes.TrimPrefix(was.Value, []byte(wanted)) // as it was before it was taken
+		w.checkSave(p, &q, was)
+	}
+	w.tell("%s (copy)", w.told(p, &q, r.err))
 	return r
 }
 
 // serve is the store.
 func (w *world) serve(q *query) error {
-	is := w.entries[q.key]
-	switch q.do {
-	case "get":
-		q.entries = []Entry{is}
-	case "list":
-		for _, key := range slices.Sorted(maps.Keys(w.entries)) {
-			if strings.HasPrefix(key, q.key) {
-				q.entries = append(q.entries, w.entries[key])
-			}
-		}
-	case "now":
-		if w.clockless {
-			return errors.ErrUnsupported
-		}
-		q.entries = []Entry{{Time: w.time()}}
-	default:
-		if is.Version != q.old || q.do == "delete" && q.old == "" {
-			return ErrConflict
-		}
-		w.stores(q)
+	if q.do == "get" || q.do == "list" {
+		q.read(w.entries)
+		return nil
 	}
+	if is := w.entries[q.key]; is.Version != q.old || q.do == "delete" && q.old == "" {
+		return ErrConflict
+	}
+	w.store(q)
 	return nil
 }
 
-// stores stores or deletes an entry, whatever was there.
-func (w *world) stores(q *query) {
+// store stores or deletes an entry, whatever was there.
+func (w *world) store(q *query) {
 	if q.do == "delete" {
-		w.loses(func(key string) bool { return key == q.key })
+		w.entries = maps.Clone(w.entries)
+		delete(w.entries, q.key)
 		return
 	}
 	n := w.versions[q.key] + 1
@@ -113,39 +134,73 @@ func (w *world) stores(q *query) {
 	q.entries = []Entry{e}
 }
 
-// loses loses entries.
-func (w *world) loses(which func(key string) bool) {
+// lose loses the entries with a prefix.
+func (w *world) lose(prefix string) {
 	w.entries = maps.Clone(w.entries)
-	maps.DeleteFunc(w.entries, func(key string, _ Entry) bool { return which(key) })
+	maps.DeleteFunc(w.entries, func(key string, _ Entry) bool { return strings.HasPrefix(key, prefix) })
+	w.tell("the entries %q are lost", prefix+"*")
 }
 
-// line returns the line of whoever has no lease.
+// line is the line of the world itself to its store.
 func (w *world) line() book.Line {
 	return book.LineTo(context.Background(), asks(func(_ context.Context, q *query) error { return w.serve(q) }))
 }
 
-// time is the time of all clocks that are right, in the middle of a tick. So windows end within
-// ticks.
+// time returns the time of all clocks that are right. It is in the middle of a tick, so that
+// windows end within ticks.
 func (w *world) time() time.Time { return w.began.Add(time.Duration(w.now)*tick + tick/2) }
 
-// stale reports whether a request will never change anything any more.
-func (w *world) stale(a sent) bool {
-	is := w.entries[a.key].Version
-	return is != a.old && (a.old != "" || w.losses == 0)
-}
-
-// told says what the store has done.
+// told describes a request that the store has served.
 func (w *world) told(p *process, q *query, err error) string {
 	if w.words == nil {
 		return ""
 	}
 	what := ""
 	if worker, ok := book.WorkerOf(book.RecordPrefix, q.key); ok && q.writes() {
-		rec, _ := protocol.DecodeRecord(worker, Entry{Version: "x", Value: q.value})
-		what = fmt.Sprintf(": %s by %s (%s), clock sequence %d, from %s to %s", rec.State, rec.Owner, rec.Token, rec.ClockSeq, w.at(rec.From), w.at(rec.Bound()))
+		r, _ := protocol.DecodeRecord(worker, Entry{Version: "x", Value: q.value})
+		what = fmt.Sprintf(": %s by %s (%s), clock sequence %d, from %s to %s", r.State, r.Owner, r.Token, r.ClockSeq, w.at(r.From), w.at(r.Bound()))
 	}
 	if err != nil {
 		what += fmt.Sprintf(" (%v)", err)
 	}
 	return fmt.Sprintf("%s: %s %s%s", p.name, q.do, q.key, what)
+}
+
+// copied returns the entries of the local copy.
+func (w *world) copied() map[string]Entry {
+	all := maps.Clone(w.entries)
+	maps.DeleteFunc(all, func(key string, _ Entry) bool { return !strings.HasPrefix(key, copyPrefix) })
+	return all
+}
+
+// mayRestore reports whether the local copy may be restored: the store has all records of the
+// copy and does not go away later, and no earlier holder is up, who would find its version again.
+// Otherwise IDs repeat: see the hazard of Options.LocalCopy.
+func (w *world) mayRestore() bool {
+	if w.away || w.procs[len(w.procs)-1].begun && len(w.up()) > 0 {
+		return false
+	}
+	for key, e := range w.copied() {
+		key = strings.TrimPrefix(key, copyPrefix)
+		if strings.HasPrefix(key, book.RecordPrefix) && string(w.entries[key].Value) != string(e.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// mayKeep reports whether the owner of the local copy, if there is one, may have the worker ID of
+// r: the record is not kept for another owner, such as this one before the directory was removed,
+// and its copy is there.
+func (w *world) mayKeep(r protocol.Record) bool {
+	identity, here := w.entries[copyPrefix+identityKey], w.entries[copyPrefix+book.RecordKey(r.Worker)]
+	return !w.copies || r.Version == "" || r.Owner == "A @"+string(identity.Value) && here.Version != ""
+}
+
+// version returns the version of an entry: in the local copy if was is from there.
+func (w *world) version(key, was string) string {
+	if strings.HasPrefix(was, fromHere) {
+		return fromHere + w.entries[copyPrefix+key].Version
+	}
+	return w.entries[key].Version
 }

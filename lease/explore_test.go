@@ -15,109 +15,98 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// These files tell every story of a small world, and look for a story in which the invariants of
-// doc.go are broken. The code is the real code: what Acquire does, the loop that renews, Release,
-// Watermark and the generator. The world around it does one step at a time: the store makes a
-// request, a process gets an answer or an error, a rest ends, a clock is set, a process crashes, a
-// tick passes. Two stories that lead to the same state have the same future, so only one is
-// continued.
+// The files explore_*_test.go run every sequence of steps of small worlds, and look for one that
+// breaks an invariant of doc.go. Such a sequence is called a story. The code is the real code:
+// Acquire, the loop that renews, Release, Watermark and the generator. The world around it makes
+// one step at a time: the store serves a request, a process gets an answer or an error, a rest
+// ends, a clock is set, a process crashes, a tick passes. Two stories that lead to the same state
+// have the same future, so only one is continued. To copy and to compare leases, these files need
+// the unexported fields of package lease, so they are among its tests.
 //
-// There are no goroutines and no timers. What a process does is a function of its lease at rest and
-// of what it hears. So a process that does something is that lease and the replies so far. To go
-// on, it begins anew with a copy of the lease, hears the replies again, and makes one more request.
-// This request gets an error, as all do that follow, so the process leaves by its path for errors,
-// and what it did since is thrown away (replay). The generator is made anew from what happened to
-// it.
+// There are no goroutines and no timers. A lease is at rest while it only waits for its next
+// renewal. What a process does is a function of its lease at rest and of the replies since then. To
+// continue, the process begins again with a copy of the lease, gets the same replies again, and
+// makes one more request. That request and all later ones fail, so the process leaves by its path
+// for errors, and what it did since the last rest is discarded (replay). The generator is rebuilt
+// from what happened to it (event).
 //
-// A state is the time, the entries, the requests under way, what was issued and, for each process,
-// its lease at rest, what happened to its generator, and what it has heard since.
+// A state is the time, the entries of the store, the requests under way, the IDs and, for each
+// process, its lease at rest, what happened to its generator, and the replies since then.
 //
-// What is left out, and why it loses nothing:
+// These steps are left out, and nothing is lost:
 //
 //   - A step that no other process notices (a call, a crash, a step of a clock, the beginning of a
 //     renewal that first saves) comes directly after the last step of its process, after a tick,
-//     after a watermark was returned, or after such a step of an earlier process: it would have the
-//     same effect there (mayMove).
-//   - A request is made at once if nobody in the scope changes its entry in a way that matters
-//     (calm): the entry of an owner, the marks and the entry "store" if no entries are lost, and
-//     the watermark if nobody reads it.
-//   - A process that searches and rests forgets what it has read, but for since when entries have
-//     not changed (search.wait).
-//   - The processes that have not begun are the same, so the first of them begins. If no process
-//     has begun, the worker IDs are the same, so the process looks at one of them first (lucks).
-//   - States that differ only in how often something was saved, and in times that no function
-//     reads, are the same (world.state).
+//     after a watermark was returned, or after such a step of an earlier process. Elsewhere it
+//     would have the same effect (mayMove).
+//   - A request is served at once if no other process of the scope changes its entry in a way that
+//     matters (calm): the entry of an owner, the marks and the entry "store" if no entries are
+//     lost, and the watermark if it has no reader.
+//   - A search that rests forgets what it has read, but not since when entries are unchanged
+//     (search.wait).
+//   - The processes that have not begun are alike, so the first of them begins. Before any has
+//     begun, the worker IDs are alike, so the process looks at one of them first (lucks).
+//   - States that differ only in how often something was saved, or in times that no function reads,
+//     are the same (world.state).
 //
-// explore_reduce_test.go compares small scopes with worlds in which nothing is left out.
+// TestWhatIsLeftOutChangesNothing compares small scopes with worlds in which all steps are there.
 //
-// What is left out, and may lose something: clocks and windows are whole ticks and half a tick; a
-// process stops between two requests of which the second is a read at most so often as the scope
-// says; only in the scope "silence" do other processes move between two requests for the entry
-// "silence"; a rest ends in the tick in which it is due, or later, but a search rests for a tick at
-// least; no request has a time-out; and the number of ticks, faults, processes and IDs is small.
-//
-// explore_world_test.go has the steps, explore_process_test.go the processes,
-// explore_generator_test.go their generators, explore_store_test.go the store, explore_copy_test.go
-// the local copy, explore_checks_test.go the invariants, explore_ends_test.go how each story ends
-// if no fault happens any more, explore_state_test.go the states, and explore_atlas_test.go the
-// search.
+// These steps are left out, and something may be lost: clocks and windows that are not whole ticks
+// and half a tick; a process that stops between two requests of which the second is a read, more
+// often than the scope says; other processes that move between two requests for the entry
+// "silence", except in the scope of that name; a search that rests for less than a tick; requests
+// that time out; and more ticks, faults, processes and IDs.
 
 // tick is the unit of the layout, of the clocks' steps and of the windows.
 const tick = 20 * time.Second
 
-// scope says what may happen in the stories.
+// scope says what may happen in a world.
 type scope struct {
 	name      string
-	workers   int   // worker IDs
-	seqBits   uint8 // of the clock sequence
-	processes int   // that ask for a worker ID; two are up at once
-	readers   int   // processes that read the watermark
-	held      bool  // the first process has a worker ID when the story begins
-	ahead     int   // by how many ticks the clock of the first process is ahead then
-	clockless bool  // the store has no clock
-	copies    bool  // the processes have one owner, and one local copy
-	silence   bool  // requests for the entry "silence" are not made at once (calm)
-	window    int   // in ticks; 0 is 1
-	exact     bool  // states that differ are never taken for the same (reduced)
-	unordered bool  // steps that no other process notices come at any time (mayMove), and no request is made at once (calm)
-	ticks     int
-	releases  int
-	ids       int // that a process issues
-
-	faults  int // of all kinds in one story, and of each kind:
-	crashes int
-	pauses  int // before a read
-	delays  int // answers that come in a later tick
-	fails   int // requests that fail; if they are writes, they may be made later all the same
-	sets    int // steps of a clock, each by so many ticks:
-	by      int
-	back    bool // none forward
-	losses  int  // of the entries
-	heals   bool // after the last tick, time passes until no window under a lost record is open
-	garbles int  // entries that can no longer be read
-	outages int  // of the store
-	removes int  // how often the local copy, or the record in it, is removed,
-	olders  int  // and how often the local copy is put back as it was when the story began
-	every   int  // of so many new states, one is gone on from without faults (world.ends); 0: none is
+	workers   int     // number of worker IDs
+	seqBits   uint8   // bits of the clock sequence
+	processes int     // number of processes that ask for a worker ID; two are up at once
+	readers   int     // number of processes that read the watermark
+	held      bool    // whether the first process has a worker ID at the beginning
+	ahead     int     // ticks by which the clock of the first process is ahead at the beginning
+	clockless bool    // whether the store has no clock
+	copies    bool    // whether the processes have one owner and one local copy
+	silence   bool    // whether the store serves requests for the entry "silence" in steps (calm)
+	window    int     // ticks of a window; 0 means 1
+	ticks     int     // ticks that pass
+	ids       int     // IDs of each process
+	releases  int     // calls of Release
+	faults    int     // faults of all kinds
+	most      perKind // faults of each kind; forward includes backward
+	by        int     // ticks by which a clock is set
+	back      bool    // whether clocks are only set backward
+	heals     bool    // whether time passes after the last tick until each window under a lost record has ended
+	every     int     // number of new states for each that checkRecovery continues; 0 means none
+	exact     bool    // whether no states count as the same
+	unordered bool    // whether mayMove and calm leave nothing out
 }
 
-// healed returns how many ticks after a loss no window under a lost record is open any more.
+// perKind has a number for each kind of step.
+type perKind [kinds]int
+
+// healed returns the number of ticks after a loss until no window under a lost record is open.
 func (s *scope) healed() int { return int((protocol.Healing(tick) + tick - 1) / tick) }
 
-// span returns how many ticks a window has.
+// span returns the number of ticks of a window.
 func (s *scope) span() int { return max(1, s.window) }
 
-// more allows so many faults more, of each kind that the scope has.
-func (s *scope) more(n int) {
-	s.faults += n
-	for _, most := range []*int{&s.crashes, &s.pauses, &s.delays, &s.fails, &s.sets, &s.losses, &s.garbles, &s.outages, &s.removes, &s.olders} {
-		if *most > 0 {
-			*most += n
+// enlarge adds ticks, and faults of each kind that the scope has.
+func (s *scope) enlarge(ticks, faults int) {
+	s.ticks += ticks
+	s.faults += faults
+	for k, most := range s.most {
+		if most > 0 {
+			s.most[k] += faults
 		}
 	}
 }
 
-// layout of the IDs.
+// layout returns the layout of the IDs.
 func (s *scope) layout() snowflake.Layout {
 	bits := uint8(0)
 	for 1<<bits < s.workers {
@@ -129,49 +118,48 @@ func (s *scope) layout() snowflake.Layout {
 // scopes are what go run ./internal/lab/proof explores, the largest first. The ordinary test
 // explores the first states of each.
 var scopes = []scope{
-	{name: "everything", workers: 2, seqBits: 1, processes: 2, held: true, ticks: 2, faults: 1, crashes: 1, pauses: 1, delays: 1, fails: 1, sets: 1, by: 2, losses: 1},
-	{name: "ahead", workers: 1, processes: 1, readers: 1, held: true, ahead: 2, ticks: 2, ids: 1, faults: 1, sets: 1, by: 3},
-	{name: "race", workers: 1, processes: 2, ticks: 1, faults: 1, crashes: 1, pauses: 1, fails: 1},
-	{name: "hold", workers: 1, processes: 2, held: true, ticks: 3, faults: 1, crashes: 1, fails: 1},
-	{name: "answers", workers: 1, processes: 2, held: true, ticks: 3, faults: 1, pauses: 1, delays: 1},
-	{name: "release", workers: 1, processes: 2, held: true, ticks: 2, ids: 1, releases: 1, faults: 1, fails: 1},
-	{name: "clocks", workers: 1, processes: 2, held: true, ticks: 3, faults: 2, sets: 2, by: 2},
-	{name: "behind", workers: 1, processes: 2, held: true, ticks: 2, ids: 1, faults: 1, sets: 1, by: 1},
+	{name: "everything", workers: 2, seqBits: 1, processes: 2, held: true, ticks: 2, faults: 1, most: perKind{crash: 1, pause: 1, delay: 1, fail: 1, forward: 1, lose: 1}, by: 2},
+	{name: "ahead", workers: 1, processes: 1, readers: 1, held: true, ahead: 2, ticks: 2, ids: 1, faults: 1, most: perKind{forward: 1}, by: 3},
+	{name: "race", workers: 1, processes: 2, ticks: 1, faults: 1, most: perKind{crash: 1, pause: 1, fail: 1}},
+	{name: "hold", workers: 1, processes: 2, held: true, ticks: 3, faults: 1, most: perKind{crash: 1, fail: 1}},
+	{name: "answers", workers: 1, processes: 2, held: true, ticks: 3, faults: 1, most: perKind{pause: 1, delay: 1}},
+	{name: "release", workers: 1, processes: 2, held: true, ticks: 2, ids: 1, releases: 1, faults: 1, most: perKind{fail: 1}},
+	{name: "clocks", workers: 1, processes: 2, held: true, ticks: 3, faults: 2, most: perKind{forward: 2}, by: 2},
+	{name: "behind", workers: 1, processes: 2, held: true, ticks: 2, ids: 1, faults: 1, most: perKind{forward: 1}, by: 1},
 	{name: "replacement", workers: 2, seqBits: 1, processes: 2, held: true, ticks: 4},
-	{name: "sequences", workers: 1, seqBits: 1, processes: 2, held: true, ticks: 1, ids: 2, releases: 1, faults: 1, sets: 1, by: 1},
-	{name: "losses", workers: 1, processes: 2, held: true, ticks: 1, faults: 2, losses: 1, pauses: 1, heals: true},
+	{name: "sequences", workers: 1, seqBits: 1, processes: 2, held: true, ticks: 1, ids: 2, releases: 1, faults: 1, most: perKind{forward: 1}, by: 1},
+	{name: "losses", workers: 1, processes: 2, held: true, ticks: 1, faults: 2, most: perKind{lose: 1, pause: 1}, heals: true},
 	{name: "watermark", workers: 1, processes: 1, readers: 1, held: true, ticks: 2, ids: 1},
-	{name: "newcomer", workers: 1, processes: 1, readers: 1, ticks: 2, ids: 1, faults: 1, sets: 1, by: 1},
-	{name: "bump", workers: 1, seqBits: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 2, faults: 1, sets: 1, by: 1},
+	{name: "newcomer", workers: 1, processes: 1, readers: 1, ticks: 2, ids: 1, faults: 1, most: perKind{forward: 1}, by: 1},
+	{name: "bump", workers: 1, seqBits: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 2, faults: 1, most: perKind{forward: 1}, by: 1},
 	{name: "overdue", workers: 1, processes: 1, readers: 1, held: true, ahead: -1, ticks: 2, ids: 1},
-	{name: "undo", workers: 1, processes: 3, held: true, ticks: 1, ids: 1, releases: 1, faults: 1, sets: 1, by: 2},
-	{name: "marks", workers: 1, processes: 3, held: true, ahead: 1, ticks: 2, faults: 2, losses: 1, crashes: 1},
-	{name: "unreadable", workers: 2, processes: 2, held: true, ticks: 1, faults: 1, garbles: 1, every: 4},
-	{name: "alive", workers: 1, processes: 2, held: true, ahead: -1, window: 2, ticks: 2, faults: 1, losses: 1},
+	{name: "undo", workers: 1, processes: 3, held: true, ticks: 1, ids: 1, releases: 1, faults: 1, most: perKind{forward: 1}, by: 2},
+	{name: "marks", workers: 1, processes: 3, held: true, ahead: 1, ticks: 2, faults: 2, most: perKind{lose: 1, crash: 1}},
+	{name: "unreadable", workers: 2, processes: 2, held: true, ticks: 1, faults: 1, most: perKind{garble: 1}, every: 4},
+	{name: "alive", workers: 1, processes: 2, held: true, ahead: -1, window: 2, ticks: 2, faults: 1, most: perKind{lose: 1}},
 	{name: "again", workers: 1, processes: 2, held: true, ticks: 3, ids: 1, releases: 1},
-	{name: "sequence", workers: 1, seqBits: 1, processes: 1, held: true, ticks: 3, ids: 4, faults: 2, sets: 2, by: 1, back: true},
-	{name: "readers", workers: 1, processes: 2, readers: 2, held: true, ids: 1, faults: 1, sets: 1, by: 1},
-	{name: "clockless", workers: 1, processes: 2, held: true, clockless: true, ticks: 3, faults: 1, crashes: 1, fails: 1},
-	{name: "silence", workers: 1, processes: 2, held: true, clockless: true, silence: true, ticks: 3, faults: 1, crashes: 1},
-	{name: "copy", workers: 1, processes: 2, held: true, clockless: true, copies: true, ticks: 2, ids: 1, faults: 2, outages: 1, crashes: 1},
-	{name: "older", workers: 1, processes: 2, held: true, clockless: true, copies: true, ticks: 2, ids: 1, faults: 2, crashes: 1, olders: 1},
-	{name: "removed", workers: 2, processes: 1, held: true, clockless: true, copies: true, ticks: 3, ids: 1, faults: 2, outages: 1, removes: 1},
-	{name: "gone", workers: 2, processes: 2, held: true, clockless: true, copies: true, ticks: 1, ids: 1, faults: 2, outages: 1, removes: 1},
-	{name: "floor", workers: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 1, faults: 1, sets: 1, by: 1},
+	{name: "sequence", workers: 1, seqBits: 1, processes: 1, held: true, ticks: 3, ids: 4, faults: 2, most: perKind{forward: 2}, by: 1, back: true},
+	{name: "readers", workers: 1, processes: 2, readers: 2, held: true, ids: 1, faults: 1, most: perKind{forward: 1}, by: 1},
+	{name: "clockless", workers: 1, processes: 2, held: true, clockless: true, ticks: 3, faults: 1, most: perKind{crash: 1, fail: 1}},
+	{name: "silence", workers: 1, processes: 2, held: true, clockless: true, silence: true, ticks: 3, faults: 1, most: perKind{crash: 1}},
+	{name: "copy", workers: 1, processes: 2, held: true, clockless: true, copies: true, ticks: 2, ids: 1, faults: 2, most: perKind{outage: 1, crash: 1}},
+	{name: "older", workers: 1, processes: 2, held: true, clockless: true, copies: true, ticks: 2, ids: 1, faults: 2, most: perKind{crash: 1, older: 1}},
+	{name: "removed", workers: 2, processes: 1, held: true, clockless: true, copies: true, ticks: 3, ids: 1, faults: 2, most: perKind{outage: 1, remove: 1}},
+	{name: "gone", workers: 2, processes: 2, held: true, clockless: true, copies: true, ticks: 1, ids: 1, faults: 2, most: perKind{outage: 1, remove: 1}},
+	{name: "floor", workers: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 1, faults: 1, most: perKind{forward: 1}, by: 1},
 }
 
 var (
 	one        = flag.String("scope", "", "the scope of TestEveryInterleaving; empty: all")
 	listScopes = flag.Bool("scopes", false, "TestEveryInterleaving only lists the scopes")
-	moreTicks  = flag.Int("more-ticks", 0, "by how many ticks TestEveryInterleaving enlarges each scope; it may be negative")
-	moreFaults = flag.Int("more-faults", 0, "by how many faults, of each kind that a scope has, TestEveryInterleaving enlarges it")
+	moreTicks  = flag.Int("more-ticks", 0, "ticks that TestEveryInterleaving adds to each scope; may be negative")
+	moreFaults = flag.Int("more-faults", 0, "faults, of each kind that a scope has, that TestEveryInterleaving adds to it")
 )
 
-// goneOn is how many new states there are for each that TestEveryInterleaving goes on from without
-// faults. All that can happen is still told, and it takes a fifth longer.
-const goneOn = 64
+// recoverEvery is the default of scope.every. The continuations cost a fifth of the time.
+const recoverEvery = 64
 
-// oneStepAtATime skips a test without goroutines, if the race detector would only slow it down
+// oneStepAtATime skips a test without goroutines if the race detector would only slow it down
 // tenfold.
 func oneStepAtATime(t *testing.T) {
 	if depth.Race {
@@ -189,27 +177,25 @@ func TestEveryInterleaving(t *testing.T) {
 			t.Log("scope:", s.name)
 			continue
 		}
-		s.ticks += *moreTicks
-		s.more(*moreFaults)
-		s.every = cmp.Or(s.every, goneOn)
+		s.enlarge(*moreTicks, *moreFaults)
+		s.every = cmp.Or(s.every, recoverEvery)
 		t.Run(s.name, func(t *testing.T) {
-			begun := time.Now()
-			limit := depth.Of(300, 3000)
-			if *one != "" {
-				limit = math.MaxInt
+			begun, limit := time.Now(), math.MaxInt
+			if *one == "" {
+				limit, s.every = depth.Of(300, 3000), recoverEvery
 			}
-			a := s.explore(true, limit)
-			if a.broken == "" {
-				t.Logf("%s: %d states, %d steps, %d continued, %.1f s", s.name, len(a.seen), a.steps, a.continued, time.Since(begun).Seconds())
+			e := s.explore(true, limit)
+			if e.broken == "" {
+				t.Logf("%s: %d states, %d steps, %d continued, %.1f s", s.name, len(e.seen), e.steps, e.continued, time.Since(begun).Seconds())
 				return
 			}
-			states := len(a.seen)
-			if s.every = 0; !a.ended {
-				if short := s.explore(false, 2*states); short.broken != "" {
-					a = short
+			states := len(e.seen)
+			if s.every = 0; !e.recovering {
+				if shortest := s.explore(false, 2*states); shortest.broken != "" {
+					e = shortest
 				}
 			}
-			t.Fatalf("a story of %d steps, after %d states:\n%s\nBROKEN: %s", len(a.story), states, strings.Join(a.words(), "\n"), a.broken)
+			t.Fatalf("a story of %d steps, after %d states:\n%s\nBROKEN: %s", len(e.story), states, strings.Join(e.words(), "\n"), e.broken)
 		})
 	}
 }

@@ -5,6 +5,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,58 +15,64 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// kind is a kind of steps.
+// kind is a kind of step.
 type kind uint8
 
 const (
-	begin   kind = iota // a process asks for a worker ID, or reads the watermark
-	answer              // the store makes a request, and the process gets the answer
-	delay               // the store makes a request
-	hear                // the process gets its answer
-	fail                // the process gets an error
-	arrive              // the store makes a request that failed, or whose process has crashed
+	begin   kind = iota // a process asks for a worker ID, or for the watermark
+	answer              // the store serves a request, and the process gets the answer
+	hear                // a process gets the answer to a request that was served in an earlier tick
 	wake                // a rest ends
 	issue               // a call of NextID begins
 	release             // a call of Release begins
-	crash               // a process is gone
-	forward             // a clock is set
+
+	// The faults of a process.
+	crash
+	forward // its clock is set
 	backward
-	pass   // time passes
+	pause // it is stopped before it reads
+	delay // the store serves a request, and the answer is on its way
+	fail  // a request gets an error
+
+	// The other faults.
 	lose   // the store loses entries
-	pause  // a process is stopped before it reads
-	garble // a record cannot be read any more
+	garble // an entry becomes unreadable
 	outage // the store goes away, or comes back
-	remove // the local copy is removed, or the record in it
-	older  // the local copy is put back as it was
+	remove // the local copy is removed, or the records in it
+	older  // the local copy is restored as it was at the beginning
+
+	arrive // the store serves a request that failed, or whose process has crashed
+	pass   // time passes
 	kinds
 )
 
-// step is one step of a story, of process p.
+// step is one step of a story, of process p. n is a task, a number of ticks, or a choice among
+// several steps of one kind.
 type step struct {
 	kind kind
 	p, n int8
 }
 
-// world is what a story is about. A step changes a copy of it, and of the process that makes it.
+// world is what a story is about. A step changes a copy of it, and of the process that moves.
 type world struct {
 	*scope
-	now      int
+	now      int // in ticks
 	began    time.Time
 	entries  map[string]Entry
-	versions map[string]int // how often each key was put
+	versions map[string]int // number of times that each key was put
 	procs    []*process
-	late     []sent
-	hot      int // the process that reads next, or none
-	order    int // the processes from it on may make a step of their own now,
-	mover    int // and the process that moved last
-	spent    [kinds]int
-	faulty   int
+	late     []sent                  // requests that the store may yet serve
+	hot      int                     // the process that reads next, or none
+	order    int                     // the first process that may make a step that no other notices
+	mover    int                     // the process that moved last; it may make such a step, too
+	spent    perKind                 // number of steps of each kind
+	faulty   int                     // number of faults
 	ids      map[snowflake.ID]string // and who issued them
 	mark     snowflake.ID            // the watermark
-	gone     bool                    // the store is away
+	away     bool                    // whether the store does not answer
 	backup   map[string]Entry        // of the local copy
-	broken   string
-	words    *[]string // the story, if it is told
+	broken   string                  // how an invariant is broken
+	words    *[]string               // the story in words; nil if nobody reads it
 }
 
 // clone returns a copy of w.
@@ -75,7 +82,7 @@ func (w *world) clone() *world {
 	return &c
 }
 
-// change returns process i, to be changed.
+// change replaces process i by a copy, and returns it.
 func (w *world) change(i int) *process {
 	p := *w.procs[i]
 	p.tasks, p.text = slices.Clone(p.tasks), nil
@@ -89,7 +96,7 @@ func (w *world) tell(format string, args ...any) {
 	}
 }
 
-// at returns a time as ticks since the story began.
+// at returns a time as ticks since the beginning.
 func (w *world) at(t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -97,108 +104,94 @@ func (w *world) at(t time.Time) string {
 	return fmt.Sprintf("%.1f", float64(t.Sub(w.began))/float64(tick))
 }
 
-// choices returns what may happen next.
+// mayFault reports whether a fault of kind k may happen.
+func (w *world) mayFault(k kind) bool {
+	if k == backward {
+		k = forward
+	}
+	return w.left(k) > 0
+}
+
+// left returns the number of faults of kind k that may still happen.
+func (w *world) left(k kind) int { return min(w.most[k]-w.spent[k], w.faults-w.faulty) }
+
+// choices returns the steps that may come next.
 func (w *world) choices() (all []step) {
-	add := func(k kind, p, n int) { all = append(all, step{k, int8(p), int8(n)}) }
-	mayFault := func(k kind, most int) bool { return w.faulty < w.faults && w.spent[k] < most }
+	add := func(may bool, k kind, p, n int) {
+		if may {
+			all = append(all, step{k, int8(p), int8(n)})
+		}
+	}
+	fault := func(may bool, k kind, p, n int) { add(may && w.mayFault(k), k, p, n) }
 	if i := w.hot; i != none {
 		n := w.procs[i].reads()
-		add(answer, i, n)
-		if mayFault(pause, w.pauses) {
-			add(pause, i, n)
-		}
-		if mayFault(delay, w.delays) {
-			add(delay, i, n)
-		}
-		if mayFault(fail, w.fails) {
-			add(fail, i, n)
+		add(true, answer, i, n)
+		for _, k := range []kind{pause, delay, fail} {
+			fault(true, k, i, n)
 		}
 		return all
 	}
-	up, first := 0, map[bool]bool{}
-	for _, p := range w.procs {
-		if p.up() && !p.views {
-			up++
+	if i := w.next(false); i != none && len(w.up()) < 2 {
+		for luck := range w.lucks() {
+			add(true, begin, i, luck)
 		}
 	}
-	for i, p := range w.procs {
-		if !p.begun && !first[p.views] {
-			first[p.views] = true
-			if up < 2 || p.views {
-				for luck := range w.lucks(p) {
-					add(begin, i, luck)
-				}
-			}
-		}
-	}
+	i := w.next(true)
+	add(i != none, begin, i, 0)
 	for i, p := range w.procs {
 		if !p.begun || p.dead {
 			continue
 		}
-		own := w.mayMove(i)
+		alone := w.mayMove(i)
 		for n := range p.tasks {
-			if !p.tasks[n].parked() {
-				continue
-			}
-			add(answer, i, n)
-			if mayFault(delay, w.delays) && !w.gone {
-				add(delay, i, n)
-			}
-			if mayFault(fail, w.fails) && !w.gone {
-				add(fail, i, n)
-			}
-		}
-		for n, k := range p.tasks {
-			if k.heard != nil && k.made < w.now {
-				add(hear, i, n)
-			}
-			if k.rests() && k.due <= w.now && !(p.calling() && p.lease != nil) && (own || !p.atRest() || p.sees.doubt) {
-				add(wake, i, n)
+			switch t := &p.tasks[n]; t.waitsFor() {
+			case answer:
+				add(true, answer, i, n)
+				fault(!w.away, delay, i, n)
+				fault(!w.away, fail, i, n)
+			case hear:
+				add(t.made < w.now, hear, i, n)
+			case wake:
+				add(t.due <= w.now && !(p.calling() && p.lease != nil) && (alone || !p.atRest() || p.seen.doubt), wake, i, n)
 			}
 		}
-		if own && p.issued < w.scope.ids && p.gen != nil && !p.calling() && p.tried != p.sight(w) {
-			add(issue, i, 0)
-		}
-		if p.done || p.err != nil || p.views {
-			continue
-		}
-		if (own || p.sees.doubt) && p.gen != nil && !p.ending && w.spent[release] < w.releases {
-			add(release, i, 0)
-		}
-		if own && mayFault(crash, w.crashes) {
-			add(crash, i, 0)
-		}
-		if own && mayFault(forward, w.sets) && !w.back {
-			add(forward, i, 0)
-		}
-		if own && mayFault(forward, w.sets) {
-			add(backward, i, 0)
+		add(alone && p.issued < w.scope.ids && p.gen != nil && !p.calling() && p.tried != p.input(w), issue, i, 0)
+		if p.up() && !p.reader {
+			add((alone || p.seen.doubt) && p.gen != nil && !p.ending && w.spent[release] < w.releases, release, i, 0)
+			fault(alone, crash, i, 0)
+			fault(alone && !w.back, forward, i, 0)
+			fault(alone, backward, i, 0)
 		}
 	}
-	if !w.gone {
-		for n := range w.late {
-			add(arrive, 0, n)
-		}
+	for n := range w.late {
+		add(!w.away, arrive, 0, n)
 	}
-	all = append(all, w.copySteps(mayFault)...)
-	if w.now < w.ticks {
-		add(pass, 0, 1)
-	} else if w.heals && w.spent[lose] > 0 && w.now < w.ticks+w.healed() {
-		add(pass, 0, w.healed())
+	if w.away {
+		add(true, outage, 0, 1)
+	} else {
+		fault(w.spent[older] == 0, outage, 0, 0)
 	}
-	if mayFault(lose, w.losses) && len(w.entries) > 0 {
-		for n := range 2 {
-			add(lose, 0, n)
-		}
+	for n := range 2 {
+		fault(true, remove, 0, n)
+		fault(len(w.entries) > 0, lose, 0, n)
 	}
-	if mayFault(garble, w.garbles) {
-		for n, key := range w.garbled() {
-			if w.entries[key].Version != "" {
-				add(garble, 0, n)
-			}
-		}
+	fault(w.mayFault(older) && w.mayRestore(), older, 0, 0)
+	add(w.now < w.ticks, pass, 0, 1)
+	add(w.heals && w.spent[lose] > 0 && w.ticks <= w.now && w.now < w.ticks+w.healed(), pass, 0, w.healed())
+	for n, key := range w.garbled() {
+		fault(w.entries[key].Version != "", garble, 0, n)
 	}
 	return all
+}
+
+// next returns the next process that begins, or none.
+func (w *world) next(reader bool) int {
+	return slices.IndexFunc(w.procs, func(p *process) bool { return !p.begun && p.reader == reader })
+}
+
+// up returns the processes that are up, without the readers.
+func (w *world) up() []*process {
+	return slices.DeleteFunc(slices.Clone(w.procs), func(p *process) bool { return p.reader || !p.up() })
 }
 
 // garbled returns the keys of the entries that may become unreadable.
@@ -210,10 +203,10 @@ func (w *world) garbled() []string {
 	return keys
 }
 
-// lucks is how many worker IDs p may look at first. If nobody has asked yet, all worker IDs are the
-// same: then one is enough.
-func (w *world) lucks(p *process) int {
-	if p.views || !slices.ContainsFunc(w.procs, func(q *process) bool { return q.begun && !q.views }) {
+// lucks returns the number of worker IDs that the next process may look at first. Before any has
+// begun, all worker IDs are alike: then one is enough.
+func (w *world) lucks() int {
+	if !w.procs[0].begun {
 		return 1
 	}
 	return w.workers
@@ -228,85 +221,46 @@ func (w *world) mayMove(i int) bool { return i == w.mover || i >= w.order || w.u
 func (w *world) take(s step) {
 	i, n := int(s.p), int(s.n)
 	p := w.procs[i]
-	switch s.kind {
-	case lose, pass, garble, arrive, outage, remove, older:
-	default:
+	if s.kind < lose {
 		p = w.change(i)
 	}
-	switch s.kind {
-	case delay, fail, crash, forward, backward, lose, pause, garble, remove, older:
-		w.faulty++
-	case outage:
-		w.faulty += 1 - n
-	}
-	rest := p.atRest() && !p.sees.doubt
+	w.count(s)
+	rested := p.atRest() && !p.seen.doubt
 	switch {
-	case s.kind == pass || s.kind == begin || s.kind == lose || s.kind >= garble || s.kind == arrive:
+	case s.kind == begin || s.kind >= lose:
 		w.order, w.mover = 0, i
-	case s.kind == issue || s.kind >= crash && s.kind <= backward || (s.kind == wake || s.kind == release) && rest:
+	case s.kind == issue || s.kind >= crash && s.kind <= backward || (s.kind == wake || s.kind == release) && rested:
 		w.order, w.mover = i, i
 	default:
 		w.order, w.mover = len(w.procs), i
 	}
-	mark, spent := w.mark, s.kind
-	if spent == backward {
-		spent = forward
-	}
-	w.spent[spent]++
+	mark := w.mark
 	switch s.kind {
 	case begin:
-		p.begun, p.since = true, w.now
-		if p.views {
-			w.tell("%s asks for the watermark", p.name)
-		} else {
-			w.tell("%s asks for a worker ID", p.name)
-			p.draws, p.idle = n, true
-		}
-		w.begins(i, keeper)
+		w.tell("%s asks for %s", p.name, map[bool]string{true: "the watermark", false: "a worker ID"}[p.reader])
+		p.begun, p.since, p.draws, p.idle = true, w.now, n, !p.reader
+		w.start(i, keeper)
 	case answer, delay, fail:
-		t := &p.tasks[n]
-		q := *t.open
-		var r reply
-		if s.kind == fail {
-			if q.writes() {
-				w.sendsLate(i, q)
-			}
-			r.err = errDown
-			w.tell("%s gets an error: %s", p.name, w.told(p, &q, nil))
-		} else {
-			r = w.make(p, q)
-			w.tell("%s%s", w.told(p, &q, r.err), map[bool]string{true: "; the answer is on its way"}[s.kind == delay])
-		}
-		if s.kind == delay {
-			t.heard, t.made = &r, w.now
-		} else {
-			w.hears(i, n, r)
-		}
+		w.request(i, n, s.kind)
 	case hear:
 		w.tell("%s gets the answer: %s", p.name, p.tasks[n].open.do)
-		w.hears(i, n, *p.tasks[n].heard)
-	case arrive:
-		a := w.late[n]
-		w.late = slices.Delete(slices.Clone(w.late), n, n+1)
-		p = w.change(a.by)
-		r := w.make(p, a.query)
-		w.tell("late: %s", w.told(p, &a.query, r.err))
+		w.deliver(i, n, *p.tasks[n].heard)
 	case wake:
 		w.tell("%s wakes up", p.name)
-		w.hears(i, n, reply{})
+		w.deliver(i, n, reply{})
 	case issue:
-		p.tried = p.sight(w)
-		w.begins(i, caller)
+		p.tried = p.input(w)
+		w.start(i, caller)
 	case release:
 		w.tell("%s releases", p.name)
-		p.note(w, "release", 0)
-		w.stops(i)
+		p.note(w.now, p.offset, "release")
+		w.stop(i)
 	case crash:
 		w.tell("%s crashes", p.name)
 		p.dead = true
 		for n := range p.tasks {
-			if t := &p.tasks[n]; t.parked() && t.open.writes() {
-				w.sendsLate(i, *t.open)
+			if t := &p.tasks[n]; t.waitsFor() == answer && t.open.writes() {
+				w.sendLate(i, *t.open)
 			}
 			p.tasks[n] = task{}
 		}
@@ -317,29 +271,33 @@ func (w *world) take(s step) {
 		}
 		p.offset += by
 		w.tell("the clock of %s is set by %v", p.name, by)
-	case pass:
-		w.now += n
-		w.givesUp()
-		w.tell("it is %d", w.now)
 	case pause:
 		w.tell("%s is paused before it reads", p.name)
 	case lose:
-		if n == 0 {
-			w.loses(func(string) bool { return true })
-			w.tell("the store loses all entries")
-		} else {
-			w.loses(func(key string) bool { return strings.HasPrefix(key, book.RecordPrefix) })
-			w.tell("the store loses the records")
-		}
+		w.lose([]string{"", book.RecordPrefix}[n])
 	case garble:
 		key := w.garbled()[n]
-		w.stores(&query{do: "put", key: key, value: []byte("?")})
-		w.tell("%s cannot be read any more", key)
+		w.store(&query{do: "put", key: key, value: []byte("?")})
+		w.tell("%s becomes unreadable", key)
 	case outage:
-		w.gone = n == 0
-		w.tell("the store %s", map[bool]string{true: "goes away", false: "is back"}[w.gone])
-	case remove, older:
-		w.changesCopy(s)
+		w.away = n == 0
+		w.tell("the store %s", map[bool]string{true: "goes away", false: "is back"}[w.away])
+	case remove:
+		w.lose(copyPrefix + []string{"", book.RecordPrefix}[n])
+	case older:
+		w.lose(copyPrefix)
+		maps.Copy(w.entries, w.backup)
+		w.tell("the local copy is restored as it was at the beginning")
+	case arrive:
+		a := w.late[n]
+		w.late = slices.Delete(slices.Clone(w.late), n, n+1)
+		p = w.change(a.by)
+		r := w.serveFor(p, a.query)
+		w.tell("late: %s", w.told(p, &a.query, r.err))
+	case pass:
+		w.now += n
+		w.giveUp()
+		w.tell("it is %d", w.now)
 	}
 	if len(w.late) > 0 {
 		w.late = slices.DeleteFunc(slices.Clone(w.late), w.stale)
@@ -347,7 +305,7 @@ func (w *world) take(s step) {
 	if w.mark != mark { // from now on it matters who issues what
 		w.order = 0
 	}
-	w.check()
+	w.checkWindows()
 	w.hot = none
 	if s.kind != pause && s.kind != pass && w.procs[i].reads() != none {
 		w.hot = i
@@ -357,34 +315,59 @@ func (w *world) take(s step) {
 	}
 }
 
-// stops lets process i release its lease. If it does something, it does that first. Rests end.
-func (w *world) stops(i int) {
+// count counts the step, and the fault that it may be.
+func (w *world) count(s step) {
+	if s.kind >= crash && s.kind <= older && !(s.kind == outage && s.n == 1) {
+		w.faulty++
+	}
+	if s.kind == backward {
+		s.kind = forward
+	}
+	w.spent[s.kind]++
+}
+
+// request lets the store serve the request of task n of process i, or lets the request fail.
+func (w *world) request(i, n int, how kind) {
 	p := w.procs[i]
-	p.ending, p.endedAt = true, w.now
-	rests := p.tasks[keeper].rests() && !p.keeps()
-	for n := range p.tasks {
-		if n != keeper && p.tasks[n].rests() || n == keeper && p.keeps() {
-			p.tasks[n].open = nil
-		}
+	t := &p.tasks[n]
+	q, r := *t.open, reply{err: errDown}
+	if how != fail {
+		r = w.serveFor(p, q)
+	} else if q.writes() {
+		w.sendLate(i, q)
 	}
-	if p.tasks[keeper].open == nil && p.tasks[caller].open == nil {
-		p.releases = true
-		w.begins(i, releaser)
-		return
-	}
-	now = &replay{w: w, p: p, reading: w.reading(p)}
-	_, d := now.generator(len(p.gen))
-	d.event = event{what: stopped, grant: p.grant(), own: now.reading.Own}
-	d.binding.Stop(ErrReleased)
-	p.happens(d.event)
-	now = nil
-	if rests {
-		w.hears(i, keeper, reply{})
+	w.tell("%s%s", w.told(p, &q, r.err), map[bool]string{true: "; the answer is on its way"}[how == delay])
+	if how == delay {
+		t.heard, t.made = &r, w.now
+	} else {
+		w.deliver(i, n, r)
 	}
 }
 
-// givesUp lets those calls of Release return that wait for a renewal for too long.
-func (w *world) givesUp() {
+// stop lets process i release its lease. What it does is finished first, but its rests end.
+func (w *world) stop(i int) {
+	p := w.procs[i]
+	p.ending, p.endedAt = true, w.now
+	rests := p.tasks[keeper].waitsFor() == wake && !p.slotIsFull()
+	for n := range p.tasks {
+		if n != keeper && p.tasks[n].waitsFor() == wake || n == keeper && p.slotIsFull() {
+			p.tasks[n].open = nil
+		}
+	}
+	if p.mayRelease() {
+		w.start(i, releaser)
+		return
+	}
+	now = &replay{w: w, p: p, reading: w.reading(p)}
+	now.tellGenerator(event{what: stopped, grant: p.grant(), own: now.reading.Own})
+	now = nil
+	if rests {
+		w.deliver(i, keeper, reply{})
+	}
+}
+
+// giveUp ends the calls of Release that have waited for a renewal for too long.
+func (w *world) giveUp() {
 	for i, p := range w.procs {
 		if p.ending && !p.dead && !p.done && !p.releases && w.now-p.endedAt >= w.span() {
 			p = w.change(i)
@@ -396,15 +379,15 @@ func (w *world) givesUp() {
 func newWorld(s *scope) *world {
 	w := &world{scope: s, began: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), hot: none}
 	w.entries = map[string]Entry{book.DoorKey: {Key: book.DoorKey, Version: "0", Value: protocol.Door{Name: "store", Layout: s.layout(), Open: true}.Encode(), Time: w.time()}}
-	for i := range s.processes + s.readers {
-		name := fmt.Sprint("reader ", i-s.processes+1)
-		if i < s.processes {
-			name = []string{"A", "B", "A'", "B'"}[i]
-			if s.copies {
-				name = "A" + strings.Repeat("'", i)
-			}
+	for i := range s.processes {
+		name := []string{"A", "B", "A'", "B'"}[i]
+		if s.copies {
+			name = "A" + strings.Repeat("'", i)
 		}
-		w.procs = append(w.procs, w.newProcess(name, i >= s.processes))
+		w.join(name, false)
+	}
+	for i := range s.readers {
+		w.join(fmt.Sprint("reader ", i+1), true)
 	}
 	w.procs[0].offset = time.Duration(s.ahead) * tick
 	if s.held {
@@ -417,6 +400,8 @@ func newWorld(s *scope) *world {
 	return w
 }
 
-func (w *world) newProcess(name string, views bool) *process {
-	return &process{name: name, options: w.options(name), late: -w.span() - 1, views: views, tasks: make([]task, freer)}
+// join adds a process, and returns its number.
+func (w *world) join(name string, reader bool) int8 {
+	w.procs = append(w.procs, &process{name: name, options: w.options(name), late: -w.span() - 1, reader: reader, tasks: make([]task, freer)})
+	return int8(len(w.procs) - 1)
 }

@@ -55,6 +55,19 @@ func (q *query) saves() bool {
 func (q *query) reads() bool  { return q.do == "get" || q.do == "list" }
 func (q *query) writes() bool { return q.do == "put" || q.do == "delete" }
 
+// read answers a request that reads.
+func (q *query) read(entries map[string]Entry) {
+	if q.do == "get" {
+		q.entries = []Entry{entries[q.key]}
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if strings.HasPrefix(key, q.key) {
+			q.entries = append(q.entries, entries[key])
+		}
+	}
+}
+
 // asks is a store that is one function.
 type asks func(context.Context, *query) error
 
@@ -234,14 +247,8 @@ func (m *memory) serve(ctx context.Context, q *query) error {
 	defer m.mu.Unlock()
 	is := m.entries[q.key]
 	switch q.do {
-	case "get":
-		q.entries = []Entry{is}
-	case "list":
-		for _, key := range slices.Sorted(maps.Keys(m.entries)) {
-			if strings.HasPrefix(key, q.key) {
-				q.entries = append(q.entries, m.entries[key])
-			}
-		}
+	case "get", "list":
+		q.read(m.entries)
 	case "now":
 		if !m.ownClock {
 			return errors.ErrUnsupported

@@ -2,10 +2,10 @@
 
 // Command proof looks for what breaks the invariant of package lease, in two ways. It asks the
 // solver z3 for a counterexample in worlds of any size, as lease.smt2 states the protocol.
-// And it tries every sequence of steps of small worlds with the real code (lease/explore_test.go);
+// And it runs every sequence of steps of small worlds with the real code (lease/explore_test.go);
 // such a sequence is called a story. It fails if it finds something. If z3 is not installed, it
-// says so and only tells stories. With -without it leaves out a guard of the protocol, and prints a
-// step after which the invariant no longer holds.
+// says so and only runs the stories. With -without it leaves out a guard of the protocol, and prints
+// a step after which the invariant no longer holds.
 //
 //	go run ./internal/lab/proof
 //	go run ./internal/lab/proof -scope hold -more-ticks 1 -more-faults 1
@@ -35,7 +35,7 @@ func main() {
 	z3 := flag.String("z3", "z3", "the solver's program")
 	guard := flag.String("without", "", "leave out this guard, and look for a counterexample")
 	list := flag.Bool("guards", false, "list the guards")
-	scope := flag.String("scope", "", "tell only the stories of this scope of lease/explore_test.go, or of all, and do not ask the solver")
+	scope := flag.String("scope", "", "run only the stories of this scope of lease/explore_test.go, or of all, and do not ask the solver")
 	ticks := flag.Int("more-ticks", 0, "enlarge each scope by so many ticks")
 	faults := flag.Int("more-faults", 0, "enlarge each scope by so many faults, of each kind that it has")
 	flag.Parse()
@@ -73,7 +73,7 @@ func run(z3, guard string, list bool, scope string) error {
 	return err
 }
 
-// explore tells every story of a scope or, if it is "all" or empty, of all scopes. Each scope has a
+// explore runs every story of a scope or, if it is "all" or empty, of all scopes. Each scope has a
 // process of its own, and as many run at once as there are processors.
 func explore(scope string, ticks, faults int) error {
 	dir, err := os.MkdirTemp("", "proof")
@@ -86,13 +86,13 @@ func explore(scope string, ticks, faults int) error {
 		"github.com/seed-5394e6b1/snowflake/lease").CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	tell := func(args ...string) (string, error) {
+	test := func(args ...string) (string, error) {
 		cmd := exec.Command(program, append([]string{"-test.v", "-test.timeout=0", "-test.run=^TestEveryInterleaving$"}, args...)...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOMAXPROCS=1")
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	list, err := tell("-scopes")
+	list, err := test("-scopes")
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, list)
 	}
@@ -115,23 +115,23 @@ func explore(scope string, ticks, faults int) error {
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			out, err := tell("-scope", name, fmt.Sprintf("-more-ticks=%d", ticks), fmt.Sprintf("-more-faults=%d", faults))
+			out, err := test("-scope", name, fmt.Sprintf("-more-ticks=%d", ticks), fmt.Sprintf("-more-faults=%d", faults))
 			mu.Lock()
 			defer mu.Unlock()
-			told := regexp.MustCompile(`(\d+) states, (\d+) steps, .*`).FindStringSubmatch(out)
-			if err != nil || told == nil {
-				failed = cmp.Or(failed, fmt.Errorf("%s: %w\n%s", name, cmp.Or(err, errors.New("nothing was told")), out))
+			found := regexp.MustCompile(`(\d+) states, (\d+) steps, .*`).FindStringSubmatch(out)
+			if err != nil || found == nil {
+				failed = cmp.Or(failed, fmt.Errorf("%s: %w\n%s", name, cmp.Or(err, errors.New("the scope did not run")), out))
 				return
 			}
-			fmt.Printf("%-12s %s\n", name, told[0])
-			n, _ := strconv.Atoi(told[1])
-			m, _ := strconv.Atoi(told[2])
+			fmt.Printf("%-12s %s\n", name, found[0])
+			n, _ := strconv.Atoi(found[1])
+			m, _ := strconv.Atoi(found[2])
 			states, steps = states+n, steps+m
 		})
 	}
 	all.Wait()
 	if failed == nil {
-		fmt.Printf("every story told: %d states, %d steps, none breaks an invariant (%.1f s)\n", states, steps, time.Since(begun).Seconds())
+		fmt.Printf("every story: %d states, %d steps, none breaks an invariant (%.1f s)\n", states, steps, time.Since(begun).Seconds())
 	}
 	return failed
 }
