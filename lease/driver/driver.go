@@ -24,8 +24,8 @@ import (
 // returns the context's error. Arguments and results share no memory with the store.
 //
 // Keys have 1 to 100 characters: lower-case letters, digits, '/', '-' and '.'. They begin and end
-// with a letter or a digit, and have no two of '/', '-' and '.' in a row. No key is a path prefix of
-// another: if a is a key, a/b is not. Values are UTF-8 text without NUL, of up to 64 KiB.
+// with a letter or a digit, and have no two of '/', '-' and '.' in a row. If a is a key, a/b is
+// not. Values are UTF-8 text without NUL, of up to 64 KiB.
 //
 // The caller retries after an error, within its context, unless the error matches [ErrRefused],
 // [ErrInvalidOptions], [ErrBadRecord] or errors.ErrUnsupported.

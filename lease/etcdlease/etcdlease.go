@@ -51,7 +51,7 @@
 // lose bounds.
 //
 // HAZARD: a fleet needs one cluster and one prefix. If it is spread over two, each worker ID exists
-// twice. (Two fleets with the same prefix share its worker IDs. This is safe, but may exhaust them.)
+// twice. (Two fleets with one prefix share its worker IDs. This is safe, but may exhaust them.)
 package etcdlease
 
 import (

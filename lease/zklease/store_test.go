@@ -252,7 +252,7 @@ func callsEndIfTheServerDoesNotAnswer(t *testing.T, addr string) {
 	proxy := servertest.NewProxy(t, addr)
 	s := open(t, connectFor(t, proxy.Addr(), 2*time.Second), newRoot())
 	servertest.Put(t, s, "a", "", "value")
-	proxy.Hold()
+	proxy.Stall()
 	var all sync.WaitGroup
 	for name, call := range calls(s) {
 		all.Go(func() {

@@ -33,7 +33,7 @@ func main() {
 		{"two processes have one worker ID", two},
 		{"a process is paused for a minute, and another takes its place", pause},
 		{"the time bits run out", exhaust},
-		{"a program makes a generator for each call", anew},
+		{"a program makes a generator for each call", eachCall},
 	} {
 		if !strings.Contains(fault.name, only) {
 			continue
@@ -277,8 +277,8 @@ func exhaust(p peer) string {
 	return fmt.Sprintf("%s: continues", end.Format(time.DateOnly))
 }
 
-// anew makes a generator for each ID, in many goroutines.
-func anew(p peer) string {
+// eachCall makes a generator for each ID, in many goroutines.
+func eachCall(p peer) string {
 	if p.leased {
 		return "" // the lease refuses a second generator
 	}

@@ -72,15 +72,15 @@ func Main(m *testing.M, open Opener) int {
 		time.Sleep(100 * time.Millisecond)
 	}
 	for {
-		if err := k.hold(store); err != nil {
+		if err := k.issueIDs(store); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// hold acquires a worker ID and issues IDs until the lease has ended.
-func (k task) hold(store lease.Store) error {
+// issueIDs acquires a worker ID and issues IDs until the lease has ended.
+func (k task) issueIDs(store lease.Store) error {
 	ctx := context.Background()
 	l, err := lease.Acquire(ctx, store, &lease.Options{
 		Layout:   fleetLayout(),

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Proxy is a TCP proxy on the loopback interface. It can delay, lose or hold data.
+// Proxy is a TCP proxy on the loopback interface. It can delay, stall or lose data.
 type Proxy struct {
 	listener net.Listener
 	target   string
@@ -23,7 +23,7 @@ type Proxy struct {
 	mu    sync.Mutex
 	mode  mode
 	delay time.Duration
-	heal  chan struct{}     // closed when Hold ends
+	heal  chan struct{}     // closed when Stall ends
 	conns map[net.Conn]bool // false if the connection is half-open; nil after Close
 }
 
@@ -33,7 +33,7 @@ const (
 	passing mode = iota
 	dropping
 	resetting
-	holding
+	stalling
 )
 
 // NewProxy returns a Proxy of a server, which runs until the test ends.
@@ -42,7 +42,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return NewProxyOf(t, target, "")
 }
 
-// NewProxyOf returns a Proxy whose Hold holds both directions of the connections on which the text
+// NewProxyOf returns a Proxy whose Stall stalls both directions of the connections on which the text
 // was sent, and no others.
 func NewProxyOf(t testing.TB, target, text string) *Proxy {
 	t.Helper()
@@ -114,16 +114,16 @@ func (p *Proxy) swallows(c net.Conn) bool {
 // Delay delivers data late, in both directions.
 func (p *Proxy) Delay(d time.Duration) { p.set(passing, d) }
 
-// Hold delays the clients' data until Heal is called, even if the clients close their connections.
-func (p *Proxy) Hold() { p.set(holding, 0) }
+// Stall delays the clients' data until Heal is called, even if the clients close their connections.
+func (p *Proxy) Stall() { p.set(stalling, 0) }
 
-// Heal ends Drop, Reset, Delay and Hold.
+// Heal ends Drop, Reset, Delay and Stall.
 func (p *Proxy) Heal() { p.set(passing, 0) }
 
 func (p *Proxy) set(m mode, delay time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mode == holding && m != holding {
+	if p.mode == stalling && m != stalling {
 		close(p.heal)
 		p.heal = make(chan struct{})
 	}
@@ -204,7 +204,7 @@ func isPong(b []byte) bool {
 // pipe delivers the data of from, until one of the two connections is closed. It sets named if
 // p.only was sent. request is set for the client's data.
 func (p *Proxy) pipe(from, to net.Conn, count func([]byte), named *atomic.Bool, request bool) {
-	lost, held := false, false
+	lost, stalled := false, false
 	b := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(b)
@@ -224,8 +224,8 @@ func (p *Proxy) pipe(from, to net.Conn, count func([]byte), named *atomic.Bool, 
 		case lost: // the stream has a gap
 			reset(from)
 			reset(to)
-		case m == holding && (named.Load() || request && len(p.only) == 0):
-			held = true
+		case m == stalling && (named.Load() || request && len(p.only) == 0):
+			stalled = true
 			<-heal
 		}
 		time.Sleep(delay)
@@ -241,7 +241,7 @@ func (p *Proxy) pipe(from, to net.Conn, count func([]byte), named *atomic.Bool, 
 			return
 		}
 		if err != nil {
-			if held {
+			if stalled {
 				time.Sleep(200 * time.Millisecond) // the server must read the data first
 			}
 			p.forget(from)

@@ -28,7 +28,7 @@ func Starts(b *testing.B, s *Server) {
 			const starts = 200
 			space := NewSpace()
 			o := lease.Options{Layout: hugeLayout(), Count: 2 * n, Logger: slog.New(slog.DiscardHandler), NewStore: true}
-			hold(b, s.clients(b, 16, s.Addr, space), o, n)
+			putRecords(b, s.clients(b, 16, s.Addr, space), o, n)
 			store := &counting{Store: s.client(b, s.Addr, space)}
 			var requests, read, most int64
 			var took []time.Duration
@@ -60,8 +60,8 @@ func hugeLayout() snowflake.Layout {
 	return l
 }
 
-// hold stores records of n holders, of every second worker ID.
-func hold(b *testing.B, stores []lease.Store, o lease.Options, n int) {
+// putRecords stores records of n holders, of every second worker ID.
+func putRecords(b *testing.B, stores []lease.Store, o lease.Options, n int) {
 	l := Must(lease.Acquire(b.Context(), stores[0], &o))(b)
 	e := Must(stores[0].Get(b.Context(), fmt.Sprint("worker/", l.Worker())))(b)
 	Do(b, l.Release(b.Context()))

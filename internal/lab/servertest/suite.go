@@ -273,7 +273,7 @@ func delayedRequest(t *testing.T, s *Server) {
 	space := NewSpace()
 	proxy := NewProxy(t, s.Addr)
 	a := s.await(t, s.client(t, proxy.Addr(), space), s.only("a"))
-	proxy.Hold()
+	proxy.Stall()
 	Await(t, func() error {
 		if a.Stats().Failures == 0 {
 			return errors.New("a renews although its requests do not arrive")
@@ -458,7 +458,7 @@ func breaks(t *testing.T, s *Server) {
 	e := Put(t, store, "key/0", "", "value")
 	for i := range depth.Of(2, 5) {
 		recovers(t, store, e) // so that there is a connection
-		proxy.Hold()
+		proxy.Stall()
 		done := make(chan error)
 		go func() {
 			_, err := acquire(t, store, lease.Options{Owner: fmt.Sprint("client ", i), Window: long})
@@ -500,7 +500,7 @@ func HalfOpenPool(t *testing.T, proxy *Proxy, store lease.Store, fill func()) {
 	})
 }
 
-// badNetwork delays, drops, resets and holds the clients' requests.
+// badNetwork delays, drops, resets and stalls the clients' requests.
 func badNetwork(proxy *Proxy, window time.Duration) {
 	proxy.Delay(window / 20)
 	time.Sleep(depth.Of(window/2, window))
@@ -510,7 +510,7 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 	time.Sleep(window / 2)
 	proxy.Reset()
 	time.Sleep(window / 2)
-	proxy.Hold()
+	proxy.Stall()
 	time.Sleep(window / 2)
 	proxy.Heal()
 }
