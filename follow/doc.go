@@ -81,9 +81,8 @@
 //
 // # Hazards
 //
-// HAZARD: transactions that insert rows without checking the fence, that check it in a savepoint
-// which is rolled back, or that a statement commits before the check, as CREATE TABLE does on MySQL
-// and MariaDB. If one commits late, its rows may be missed.
+// HAZARD: a transaction that inserts rows without checking the fence. If it commits late, its rows
+// may be missed. See also the hazards of [Fence.Check] and [Writer.Do].
 //
 // HAZARD: on SQLite, a fence in another file than the rows, because each file has its own lock. A
 // writer may attach files, but the rows and the fence must be in its main file.
