@@ -29,7 +29,7 @@ func collector(t *testing.T, g *snowflake.Generator, o *metrics.Options) *metric
 	return c
 }
 
-// gathered returns the value of each metric.
+// gathered returns the values of all metrics.
 func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
@@ -44,7 +44,7 @@ func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return values
 }
 
-// has checks values of some metrics.
+// has checks the values of some metrics.
 func has(t *testing.T, c prometheus.Collector, want map[string]float64) {
 	t.Helper()
 	got := gathered(t, c)
@@ -91,7 +91,7 @@ func TestMetricsOfAGenerator(t *testing.T) {
 	has(t, c, map[string]float64{"snowflake_layout_remaining_seconds": float64(1<<36-940) - 100_000*86400})
 }
 
-// Without a clock of their own, metrics count from the lease's clock, not from the machine's.
+// Without a clock in the options, remaining times count from the lease's clock, not the machine's.
 func TestMetricsFollowTheLeasesClock(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	_, g, c := acquire(t, lease.File(t.TempDir()), lease.Options{
@@ -103,8 +103,8 @@ func TestMetricsFollowTheLeasesClock(t *testing.T) {
 	})
 }
 
-// Each refusal has its own counter, and each counter is there from the start, so that rate() sees
-// the first refusal.
+// Each refusal has its own counter, which exists from the start, so that rate() counts the first
+// refusal.
 func TestRefusedCallsAreCountedByError(t *testing.T) {
 	layout := bubbleLayout()
 	now := layout.Epoch.Time().Add(time.Hour)
@@ -221,7 +221,7 @@ func TestMetricsOfALease(t *testing.T) {
 	})
 }
 
-// If a holder looks dead, it loses its worker ID and takes another one.
+// A holder that looks dead loses its worker ID and acquires another one.
 func TestReplacementsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -284,7 +284,8 @@ func leased(t *testing.T) *metrics.Collector {
 	return c
 }
 
-// acquire takes a worker ID of a new store, and returns the lease, its generator, and their collector.
+// acquire acquires a worker ID from a new store, and returns the lease, its generator, and their
+// collector.
 func acquire(t *testing.T, store lease.Store, o lease.Options) (*lease.Lease, *snowflake.Generator, *metrics.Collector) {
 	t.Helper()
 	o.Logger, o.NewStore = slog.New(slog.DiscardHandler), true

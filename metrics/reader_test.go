@@ -19,7 +19,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// The recipes show the metrics of a reader that reads.
+// The recipes test the metrics of a reader of real rows.
 func TestMetricsOfAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := follow.Stats{
@@ -48,7 +48,7 @@ func TestMetricsOfAReader(t *testing.T) {
 			require.Contains(t, labels, holder)
 		}
 		shows(60, 1, `value:"orders-1"`)
-		s.Waits = nil // nobody keeps the reader back while no row waits
+		s.Waits = nil // without waiting rows, no holder keeps the reader back
 		shows(0, 0, `value:""`)
 		problems, err := testutil.CollectAndLint(c)
 		require.NoError(t, err)

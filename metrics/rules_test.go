@@ -25,7 +25,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/metrics"
 )
 
-// promtool runs Prometheus' own checker.
+// promtool runs promtool, the checker of Prometheus.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.Command(servertest.Program(t, "prometheus", "promtool"), args...)
@@ -43,7 +43,8 @@ var series = regexp.MustCompile(`\bsnowflake_[a-z_]+`)
 // served matches the names of metrics in the source of the server, which is another module.
 var served = regexp.MustCompile(`Name: +"(snowflake_(?:server|store)_[a-z_]+)"`)
 
-// serverMetrics returns the names of the server's metrics. Outside of a clone it returns nil.
+// serverMetrics returns the names of the server's metrics, or nil outside a clone of the
+// repository.
 func serverMetrics(t *testing.T) (names []string) {
 	t.Helper()
 	for _, pattern := range []string{"../server/*.go", "../cmd/snowflaked/*.go"} {
@@ -60,7 +61,7 @@ func serverMetrics(t *testing.T) (names []string) {
 	return names
 }
 
-// own returns the metrics of this module's collectors.
+// own returns the names of the metrics of this module's collectors.
 func own(t *testing.T) map[string]float64 {
 	t.Helper()
 	f, err := follow.NewFence(follow.SQLite, "fence")
@@ -72,8 +73,8 @@ func own(t *testing.T) map[string]float64 {
 	return all
 }
 
-// known fails the test if a text names a metric that neither a collector nor the server has. It
-// returns the names.
+// known returns the names of metrics in a text, and fails the test if neither a collector nor the
+// server has one of them.
 func known(t *testing.T, where, text string) []string {
 	t.Helper()
 	all, server := own(t), serverMetrics(t)
@@ -124,7 +125,7 @@ func TestServersPageListsAllMetrics(t *testing.T) {
 	assert.ElementsMatch(t, all, listed, "the table under Watch in server/README.md")
 }
 
-// A new field of the statistics needs a metric.
+// Each field of the statistics has a metric.
 func TestCollectSendsEachField(t *testing.T) {
 	for _, of := range []struct {
 		file  string
@@ -157,7 +158,7 @@ var (
 	legend  = regexp.MustCompile(`\{\{ *(\w+) *\}\}`)
 )
 
-// labels returns the labels that a query and its legend name.
+// labels returns the labels in a query and its legend.
 func labels(expr, format string) (all []string) {
 	for _, m := range append(matched.FindAllStringSubmatch(expr, -1), legend.FindAllStringSubmatch(format, -1)...) {
 		all = append(all, m[1])
@@ -184,7 +185,7 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 	require.NotEmpty(t, d.Title)
 	require.NotEmpty(t, d.UID)
 	require.NotEmpty(t, d.Panels)
-	// Grafana's variables, as values that it may give them.
+	// Possible values of Grafana's variables.
 	values := strings.NewReplacer("$__rate_interval", "5m", "$job", ".*", "$instance", ".*")
 	var rules strings.Builder
 	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")

@@ -7,20 +7,20 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A client gets what it prefers, as RFC 9110 says: the most specific range counts, names have no
-// case, and q=0 refuses. JSON is the answer if the client has no preference.
+// A client gets its preference, by RFC 9110: the most specific range counts, case does not matter,
+// and q=0 refuses. Without a preference the answer is JSON.
 func TestAcceptChoosesTheForm(t *testing.T) {
 	for accept, want := range map[string]string{
 		"": "json", "*/*": "json", "application/json": "json", "APPLICATION/JSON": "json",
 		"application/*": "json", "text/html": "json", "nonsense": "json",
-		// These are sent by browsers and axios.
+		// Browsers and axios send these.
 		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": "json", "application/json, text/plain, */*": "json",
 		"text/plain;q=0.5, application/json;q=0.6":            "json",
 		"text/*;q=0.9, text/plain;q=0.1, application/*;q=0.2": "json", "text/plain;q=0": "json",
 		"*/*;q=0": "json", "text/plain;q=2, application/json;q=0.1": "json",
 		`x/y;a="text/plain,b", application/json`: "json", "*/*, text/html;q=0.1": "json",
 		"text/plain": "text", "Text/Plain; charset=utf-8": "text", "text/*": "text",
-		"text/plain, application/json;q=0.5, text/plain;q=0.1": "text", // a range that is there twice
+		"text/plain, application/json;q=0.5, text/plain;q=0.1": "text", // a range occurs twice
 		"text/html, text/plain;q=0.1":                          "text", "application/json;q=0": "text",
 		"application/json;q=0, */*": "text", "application/*;q=0.1, */*;q=0.2": "text", "text/plain, application/json;q=0.9": "text",
 		`text/html;a="x, application/json", text/plain`: "text", "application/json ; Q=0.5 , text/plain": "text",

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// A client whose request does not end in time learns that, and no address behind a proxy. The call
-// is no success in the log.
+// A client whose request does not arrive in time gets this error, without addresses behind a proxy.
+// The access log does not show success.
 func TestRequestThatDoesNotEndShowsNoAddress(t *testing.T) {
 	var log bytes.Buffer
 	s, url := serve(t, generator(t), &server.Options{Timeout: 500 * time.Millisecond, AccessLog: slog.New(slog.NewTextHandler(&log, nil))})

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The context of a request ends at its limit, or with the context that it was made with.
+// The context of a request ends at its deadline, or with its parent.
 func TestContextEndsAtTheEarlierDeadline(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 )
 
-// A stream waits for its quota, also for its first IDs, for longer than the server waits for a
-// client, but not once the server drains.
+// A stream may wait for its quota, even for its first IDs, for longer than the server waits for a
+// client, but only until the server drains.
 func TestStreamWaitsForItsQuotaLongerThanTimeout(t *testing.T) {
 	for _, protocol := range []string{"gRPC", "gRPC-Web", "Connect, JSON", "Connect, HTTP/2"} {
 		inFakeTime(t, func(t *testing.T) {

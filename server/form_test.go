@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Errors of other packages get the server's form, and all other answers stay as they are.
+// Errors of other packages get the server's form, and all other answers are unchanged.
 func TestForeignErrorsGetOneForm(t *testing.T) {
 	for status, want := range map[int]problem{
 		200: {}, 304: {}, 400: {}, 403: {}, 500: {},

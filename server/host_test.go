@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A page of another site, whose name leads to the loopback interface, gets nothing.
+// A page of another site whose name resolves to the loopback interface is refused.
 func TestNamesThatAreNotTheServersAreRefused(t *testing.T) {
 	h := calledBy([]string{"ids.internal"}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for host, want := range map[string]int{

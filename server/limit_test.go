@@ -27,7 +27,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// heap returns the bytes that are in use.
+// heap returns the number of bytes in use.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -35,7 +35,7 @@ func heap() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// A compressed body counts as what it unpacks to.
+// The limit of a compressed body is for its uncompressed size.
 func TestHugeCompressedBodyIsRefused(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t, nil), url, connect.WithSendGzip())
@@ -68,7 +68,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	})
 }
 
-// unreadStream asks for a stream, and reads nothing of it.
+// unreadStream requests a stream without reading it.
 func unreadStream(t *testing.T, dial dialer, in *pb.StreamRequest) net.Conn {
 	t.Helper()
 	conn, err := dial(t.Context(), "", "")
@@ -83,7 +83,7 @@ func unreadStream(t *testing.T, dial dialer, in *pb.StreamRequest) net.Conn {
 
 const nothingInFlight = "snowflake_server_in_flight 0\n"
 
-// Clients that ask for streams and take nothing are given up, and meanwhile hold little memory.
+// Clients that do not read their streams are given up, and use little memory until then.
 func TestStreamsThatNobodyReadsAreEnded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second, MaxPerClient: 1024})
@@ -104,7 +104,7 @@ func TestStreamsThatNobodyReadsAreEnded(t *testing.T) {
 	})
 }
 
-// Clients that do not read their answer are given up, and then count no more.
+// Clients that do not read their answers are given up, and then no longer count.
 func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second})
@@ -122,8 +122,7 @@ func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
 	})
 }
 
-// If its client goes on taking IDs, a stream outlives the time that a call has. It ends when its
-// own time is up.
+// If its client reads IDs, a stream may last longer than a call, up to its own limit.
 func TestStreamOutlivesTimeoutUntilMaxStreamTime(t *testing.T) {
 	for _, protocol := range []string{"gRPC", "gRPC-Web"} {
 		inFakeTime(t, func(t *testing.T) {
@@ -142,7 +141,7 @@ func TestStreamOutlivesTimeoutUntilMaxStreamTime(t *testing.T) {
 	}
 }
 
-// What is in flight is bounded, and large batches count for more.
+// The load in flight is limited, and large batches weigh more.
 func TestTooManyIDsInFlightAreRefused(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		_, dial := serveInMemory(t, generator(t), &server.Options{MaxInFlight: 100, MaxPerClient: 100})
@@ -168,7 +167,7 @@ func TestTooManyIDsInFlightAreRefused(t *testing.T) {
 	})
 }
 
-// Idle connections cost little memory and keep nobody out.
+// Idle connections use little memory, and do not prevent new ones.
 func TestIdleConnectionsTakeLittleMemory(t *testing.T) {
 	n := depth.Of(400, 10_000)
 	var files syscall.Rlimit
@@ -183,7 +182,7 @@ func TestIdleConnectionsTakeLittleMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if i%2 == 0 { // half of them have asked once
+		if i%2 == 0 { // half of them have sent a request
 			fmt.Fprint(conn, "GET /id HTTP/1.1\r\nHost: x\r\n\r\n")
 			if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
 				t.Fatal(err)

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A client that takes answers slowly fills its own share, and nobody else's.
+// A client that reads answers slowly uses up only its own share.
 func TestOneClientLeavesRoomForOthers(t *testing.T) {
 	for _, c := range []struct{ slow, same, other string }{
 		{"192.0.2.1:4000", "[::ffff:192.0.2.1]:5000", "192.0.2.2:4000"},
-		// Two of one network, and one of another.
+		// Two addresses of one network, and one of another.
 		{"[2001:db8::1]:4000", "[2001:db8::ffff]:4000", "[2001:db8:0:1::1]:4000"},
 	} {
 		l := load{max: 6, share: 4, of: map[string]int64{}}

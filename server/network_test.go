@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// generator returns one with worker ID 7, of the default layout.
+// generator returns a generator with worker ID 7 and the default layout.
 func generator(t testing.TB) *snowflake.Generator {
 	t.Helper()
-	gen, err := snowflake.New(7, &snowflake.Options{Clock: snowflake.SystemClock()}) // its own: no other test counts its IDs
+	gen, err := snowflake.New(7, &snowflake.Options{Clock: snowflake.SystemClock()}) // with a clock of its own, the generator is not shared
 	require.NoError(t, err)
 	return gen
 }
@@ -63,7 +63,7 @@ func serveOn(t testing.TB, listener net.Listener, gen *snowflake.Generator, o *s
 	return s
 }
 
-// inFakeTime runs a test in fake time, which begins after the layouts' epochs.
+// inFakeTime runs a test in fake time, starting after the layouts' epochs.
 func inFakeTime(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,13 +72,13 @@ func inFakeTime(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// dialer connects to a server, as http.Transport.DialContext does.
+// dialer is a function like http.Transport.DialContext.
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// inMemory is the URL of each server that serveInMemory starts.
+// inMemory is the URL of the servers that serveInMemory starts.
 const inMemory = "http://in.memory"
 
-// serveInMemory starts a server that has no socket, so that its time can be fake. A write waits
+// serveInMemory starts a server without a socket, so that its time can be fake. A write blocks
 // until the other side reads.
 func serveInMemory(t testing.TB, gen *snowflake.Generator, o *server.Options) (*server.Server, dialer) {
 	t.Helper()
@@ -120,14 +120,14 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// http1 returns a client that speaks HTTP/1.1. If dial is nil, it dials TCP.
+// http1 returns a client for HTTP/1.1. If dial is nil, it dials TCP.
 func http1(t testing.TB, dial dialer) *http.Client {
 	transport := &http.Transport{DialContext: dial}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// h2c returns a client that speaks HTTP/2 without TLS, as gRPC does.
+// h2c returns a client for HTTP/2 without TLS, as for gRPC.
 func h2c(t testing.TB, dial dialer) *http.Client {
 	transport := &http.Transport{DialContext: dial, Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
@@ -149,7 +149,7 @@ func protocols(t testing.TB, url string, dial dialer) map[string]snowflakev1conn
 	}
 }
 
-// take returns the IDs of a stream, and how many each response has.
+// take returns the IDs of a stream, and the number of IDs in each response.
 func take(ctx context.Context, c snowflakev1connect.SnowflakeServiceClient, in *pb.StreamRequest) (ids []int64, sizes []int, err error) {
 	stream, err := c.Stream(ctx, in)
 	if err != nil {
@@ -183,7 +183,7 @@ func request(t testing.TB, client *http.Client, method, url string, body io.Read
 	return resp, string(b)
 }
 
-// ask lets a handler answer a GET without a network.
+// ask calls a handler for a GET without a network.
 func ask(h http.Handler, path string) *httptest.ResponseRecorder {
 	return answer(h, httptest.NewRequest(http.MethodGet, path, nil))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server"
 )
 
-// openAPI is what the test reads of the description.
+// openAPI is the part of the description that the test reads.
 type openAPI struct {
 	Paths      map[string]map[string]struct{ Responses map[string]response }
 	Components struct {
@@ -41,7 +41,7 @@ type schema struct {
 	Items      *schema
 }
 
-// Every path of the description exists, and answers as the description says.
+// Every path of the description exists, and its answers fit the description.
 func TestAnswersMatchOpenAPI(t *testing.T) {
 	_, base := serve(t, generator(t), &server.Options{Watermark: heldBack})
 	_, text := get(t, http.DefaultClient, base+"/openapi.json")
@@ -80,7 +80,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 	assert.Equal(t, slices.Sorted(maps.Keys(doc.Paths)), slices.Compact(paths))
 }
 
-// fits holds a value against its schema, which names every property.
+// fits checks a value against its schema, which must have every property.
 func (doc *openAPI) fits(t *testing.T, where string, s schema, v any) {
 	t.Helper()
 	if s.Ref != "" {

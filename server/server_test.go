@@ -71,8 +71,8 @@ func TestEveryMethodInEveryProtocol(t *testing.T) {
 	}
 }
 
-// What is refused names the field, in every protocol. A text that is too long is not sent back:
-// errors of gRPC are headers, and clients bound the headers.
+// Refusals name the field, in every protocol. A text that is too long is not sent back: errors of
+// gRPC are headers, which clients limit.
 func TestBadInputNamesItsField(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	long := strings.Repeat("1/", 5000)
@@ -101,7 +101,7 @@ func TestBadInputNamesItsField(t *testing.T) {
 	}
 }
 
-// detail returns the only detail of its type that an error has.
+// detail returns an error's only detail of its type.
 func detail[D any](t *testing.T, err error) (found D) {
 	t.Helper()
 	var e *connect.Error
@@ -118,7 +118,7 @@ func detail[D any](t *testing.T, err error) (found D) {
 	return found
 }
 
-// broken is a lease whose window is over. It asks its store for another window by calling extend.
+// broken is a lease whose window has ended. extend asks its store for another window.
 type broken struct{ extend func(context.Context) error }
 
 func (b broken) Grant() snowflake.Grant {
@@ -136,9 +136,9 @@ func brokenLease(t testing.TB, extend func(context.Context) error) *snowflake.Ge
 	return gen
 }
 
-// While no ID can be issued, the answer says so, and when to call again. What the store says stays
-// in the log, because it can name users, databases, hosts and processes. If the cause is a deadline
-// of the store's, it is not the call's.
+// While no ID can be issued, the answer says so, with the time of a retry. The store's error is
+// only logged, because it can name users, databases, hosts and processes. If it is a deadline of
+// the store, the answer is not that of the call's deadline.
 func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 	const secret = "user=ids database=orders host=db.internal pid=7"
 	now := time.Now()
@@ -178,8 +178,7 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 	}
 }
 
-// A server whose next IDs are all wanted is ready, although no ID comes within the time that
-// /readyz waits.
+// A busy server is ready, even if /readyz gets no ID within its time.
 func TestBusyServerIsReady(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		// The layout has 25,600 IDs in a second.
@@ -196,9 +195,9 @@ func TestBusyServerIsReady(t *testing.T) {
 	})
 }
 
-// A generator that waits for an answer of the store looks like a busy generator. So /readyz asks
-// the lease: once the lease is away, the server is not ready, says so and until when at once, and
-// logs why.
+// A generator that waits for the store looks like a busy one. So /readyz asks the lease: if the
+// lease has expired, the server is not ready, says so and for how long at once, and logs the
+// reason.
 func TestServerWhoseLeaseIsAwayIsNotReady(t *testing.T) {
 	for why, takeAway := range map[string]func(*link.Link, *lease.Lease){
 		"lease expired: link: the network is cut": func(network *link.Link, _ *lease.Lease) {
@@ -231,7 +230,7 @@ func TestServerWhoseLeaseIsAwayIsNotReady(t *testing.T) {
 	}
 }
 
-// A call whose IDs do not come within its time says so.
+// A call whose IDs would be too late returns an error that says so.
 func TestDeadlineExceeded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		// The layout has 256 IDs in 10 ms, so 100,000 take 4 s.
@@ -256,7 +255,7 @@ func TestDeadlineExceeded(t *testing.T) {
 			assert.Equal(t, code, ask(s, path).Code, path)
 			assert.Equal(t, 950*time.Millisecond, time.Since(begun), path)
 		}
-		// A program that mounts the handler may set a deadline.
+		// A program that uses the handler may set a deadline.
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		begun = time.Now()
@@ -275,7 +274,7 @@ func TestRequestsNeedAToken(t *testing.T) {
 		_, err := c.NextID(t.Context(), &pb.NextIDRequest{})
 		assert.Equal(t, connect.CodeUnauthenticated, connect.CodeOf(err), protocol)
 	}
-	for _, now := range []string{"one", "two", ""} { // it is rotated
+	for _, now := range []string{"one", "two", ""} { // the token is rotated
 		token.Store(now)
 		for _, sent := range []string{"one", "two", ""} {
 			resp, _ := get(t, http.DefaultClient, url+"/id", "Authorization", "Bearer "+sent)
@@ -284,8 +283,8 @@ func TestRequestsNeedAToken(t *testing.T) {
 	}
 }
 
-// A token's name is in the log and the metrics, and its IDs per second are bounded, over all its
-// tokens. The bound may change.
+// A token's name is in logs and metrics, and the IDs per second of all tokens with the name are
+// limited. The limit may change.
 func TestTokensHaveNamesAndQuotas(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -338,8 +337,8 @@ func TestTokensHaveNamesAndQuotas(t *testing.T) {
 	})
 }
 
-// A server without a generator answers probes and metrics, says what it waits for, and refuses what
-// needs one, until it has one.
+// A server without a generator answers probes and metrics, says what it waits for, and refuses
+// requests that need a generator, until it gets one.
 func TestServerThatWaitsSaysWhatFor(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		s, dial := serveInMemory(t, nil,
@@ -367,7 +366,7 @@ func TestServerThatWaitsSaysWhatFor(t *testing.T) {
 	})
 }
 
-// metrics returns what a server answers at /metrics.
+// metrics returns a server's answer at /metrics.
 func metrics(s *server.Server) string { return ask(s.Admin(), "/metrics").Body.String() }
 
 func TestDrainEndsStreamsAndReadiness(t *testing.T) {
@@ -443,7 +442,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	assert.ErrorIs(t, err, snowflake.ErrInvalidOptions)
 }
 
-// A body over 64 KiB is told so, whether its length is announced or not.
+// A body over 64 KiB is refused with this reason, with or without a Content-Length.
 func TestLargeBodyIsTooLarge(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	for path, body := range map[string]string{

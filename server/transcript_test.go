@@ -24,7 +24,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
-// servers are the servers of the transcript.
+// servers returns the servers of the transcript.
 var servers = map[string]server.Options{
 	"plain": {},
 	"home":  {Home: page.Handler(snowflake.DefaultLayout(), nil)},
@@ -62,8 +62,8 @@ func transcriptServer(t *testing.T, name string) http.Handler {
 	return s
 }
 
-// In testdata/http.txt, a command names a server, a method and a target. Its standard input has the
-// headers and, below an empty line, the body.
+// In testdata/http.txt, a command consists of a server, a method and a target. Its standard input
+// has the headers and, after an empty line, the body.
 func TestTranscript(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		started := map[string]http.Handler{}
@@ -77,7 +77,7 @@ func TestTranscript(t *testing.T) {
 	})
 }
 
-// exchange returns the answer to a request, as the transcript shows it.
+// exchange returns the response to a request, in the form of the transcript.
 func exchange(t *testing.T, s http.Handler, method, target string, in io.Reader) string {
 	sent, err := io.ReadAll(in)
 	require.NoError(t, err)

@@ -24,13 +24,13 @@ import (
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 )
 
-// heldBack is what a lease.WatermarkReader returns if a holder keeps the watermark back.
+// heldBack is a Mark whose holder keeps the watermark back.
 func heldBack(context.Context) (lease.Mark, error) {
 	return lease.Mark{ID: 1000, HeldBy: &lease.Holder{Worker: 5, Owner: "web-1", Host: "node-3", PID: 77}, Why: "it has an open Hold"}, nil
 }
 
-// A watermark that stands still is an answer, with its holder, in every protocol. An error of the
-// store is not.
+// A watermark that stands still is returned, with its holder, in every protocol. An error of the
+// store is an error.
 func TestWatermarkInEveryProtocol(t *testing.T) {
 	const secret = "host=db.internal"
 	for name, watermark := range map[string]func(context.Context) (lease.Mark, error){
@@ -63,7 +63,7 @@ func TestWatermarkInEveryProtocol(t *testing.T) {
 	}
 }
 
-// The store is asked at most once a second, whoever asks, and never for an ID.
+// The store is asked at most once a second for all clients, and not for IDs.
 func TestWatermarkIsReadOnceASecond(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		var calls int
@@ -93,7 +93,7 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 		require.Empty(t, age())
 		require.Zero(t, calls)
 		gone, leave := context.WithCancel(t.Context())
-		// The first client leaves while the store is asked.
+		// The first client cancels during the request to the store.
 		go func() { time.Sleep(50 * time.Millisecond); leave() }()
 		var all sync.WaitGroup
 		all.Go(func() { ask(gone, "/watermark") })
@@ -114,7 +114,7 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 		if ask(t.Context(), "/watermark"); calls != 2 || header() <= id.String() {
 			t.Errorf("%d calls, header %s", calls, header())
 		}
-		// If the store is away, the watermark grows older.
+		// While the store is away, the watermark's age grows.
 		was := header()
 		failed = errors.New("away")
 		for range 3 {
@@ -130,7 +130,7 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 		if ask(t.Context(), "/watermark"); age() != "2" || strings.Count(log.String(), "rises again") != 1 {
 			t.Errorf("age %s, log %s", age(), &log)
 		}
-		// If nobody asks any more, neither header nor metric shows what is old.
+		// Without requests, header and metric do not show an old watermark.
 		time.Sleep(61 * time.Second)
 		require.Empty(t, header())
 		require.Empty(t, age())

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// The stores, which stand in folders beside this one whose names end in lease, are built without
-// package lease.
+// The stores, in the sibling folders whose names end in lease, do not import package lease.
 func TestStoresImportDriverAlone(t *testing.T) {
 	const lease = "github.com/seed-5394e6b1/snowflake/lease"
 	stores, files := 0, token.NewFileSet()

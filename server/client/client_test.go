@@ -29,12 +29,12 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// What needs IDs can take them from a generator, a client or a Sequencer.
+// Code that needs IDs can get them from a generator, a client or a Sequencer.
 var _ = []interface {
 	NextIDContext(context.Context) (snowflake.ID, error)
 }{(*Client)(nil), (*snowflake.Generator)(nil)}
 
-// counter is a server that counts up. Each call asks it what to do first.
+// counter is a server that counts up, with functions that are called for each call.
 type counter struct {
 	snowflakev1connect.UnimplementedSnowflakeServiceHandler
 	last   atomic.Int64
@@ -63,7 +63,7 @@ func (s *counter) Batch(ctx context.Context, in *pb.BatchRequest) (*pb.BatchResp
 	return &pb.BatchResponse{Ids: ids, Nonce: in.Nonce}, ctx.Err()
 }
 
-// Do lets a handler answer without a network, so that time can be fake.
+// Do calls a handler without a network, so that time can be fake.
 func (s *counter) Do(r *http.Request) (*http.Response, error) {
 	_, h := snowflakev1connect.NewSnowflakeServiceHandler(s)
 	answered := make(chan *http.Response, 1)
@@ -99,7 +99,7 @@ func (c *Client) fetches() bool {
 	return c.fetch != nil
 }
 
-// In the order of calls, IDs increase, and batches are fetched ahead: no call but the first waits.
+// IDs increase in the order of calls, and batches are fetched ahead: only the first call waits.
 func TestBatchesAreFetchedAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counter{before: func(int64) error { time.Sleep(10 * time.Millisecond); return nil }}
@@ -143,7 +143,7 @@ type doer func(*http.Request) (*http.Response, error)
 
 func (f doer) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// An ID's age counts from the question, however long the answer is on its way.
+// An ID's age counts from the request, however late the answer is.
 func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 	for _, late := range []time.Duration{900 * time.Millisecond, 8 * time.Second} {
 		t.Run(late.String(), func(t *testing.T) {
@@ -172,8 +172,7 @@ func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 	}
 }
 
-// While a machine is suspended, its monotonic clock may stand still. The wall clock may be set
-// back.
+// In a suspended machine the monotonic clock may stop. The wall clock may be set back.
 func TestIDsGrowOldByTheFasterClock(t *testing.T) {
 	for name, back := range map[string]struct{ monotonic, wall time.Duration }{
 		"suspended": {0, time.Hour}, "set back": {time.Hour, -time.Hour},
@@ -195,7 +194,7 @@ func TestIDsGrowOldByTheFasterClock(t *testing.T) {
 	}
 }
 
-// Callers that wait get IDs in the order in which they came, however many they are.
+// Any number of waiting callers get IDs in order of arrival.
 func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counter{before: func(int64) error { time.Sleep(time.Second); return nil }}
@@ -214,8 +213,8 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 	})
 }
 
-// An outage is told with the server's error, to each caller when its own time is up. While IDs are
-// left, there are few calls.
+// In an outage each caller gets the server's error when its own context ends. While IDs are left,
+// there are few requests.
 func TestCallsReturnServersErrorDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counter{before: unavailable}
@@ -266,8 +265,8 @@ func TestCloseEndsAllCalls(t *testing.T) {
 	})
 }
 
-// Answers are lost, late and refused, and callers give up: no ID comes twice, and callers
-// that wait long enough get one.
+// If answers are lost, late and refused, and callers give up, no ID repeats, and callers that wait
+// long enough get one.
 func TestClientReturnsNoIDTwice(t *testing.T) {
 	for seed := range depth.Of[uint64](2, 20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -346,7 +345,7 @@ func realServer(t testing.TB, o *server.Options) string {
 	return h.URL
 }
 
-// repeater is a proxy that keeps answers, and gives every second call an old one.
+// repeater is a proxy that caches answers, and repeats one for every second request.
 type repeater struct {
 	counter
 	mu   sync.Mutex
@@ -369,8 +368,8 @@ func (p *repeater) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// An answer that a proxy repeats, to the same client or to another, gives no IDs, and the client
-// calls again.
+// A client discards answers that a proxy repeats, to the same client or to another, and sends
+// another request.
 func TestRepeatedAnswersAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proxy := &repeater{}
@@ -389,7 +388,7 @@ func TestRepeatedAnswersAreRefused(t *testing.T) {
 	})
 }
 
-// A server may allow fewer IDs in a call than Batch and the calls that wait need together.
+// A server may allow fewer IDs in a request than Batch and the waiting calls need together.
 func TestServerWithALowerLimit(t *testing.T) {
 	for name, o := range map[string]server.Options{
 		"of the server": {MaxIDs: 10},
@@ -411,10 +410,10 @@ func TestServerWithALowerLimit(t *testing.T) {
 	}
 }
 
-// answers lets a server answer without a network, so that time can be fake.
+// answers calls a server without a network, so that time can be fake.
 type answers struct {
 	http.Handler
-	sizes []int // how many IDs it issued in each answer, or 0
+	sizes []int // the number of IDs in each answer
 }
 
 func (a *answers) Do(r *http.Request) (*http.Response, error) {
@@ -430,8 +429,8 @@ func (a *answers) Do(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// A client whose token's burst is smaller than Batch asks for a burst at a time, and not for more
-// than it needs. If the burst is raised, it asks for Batch within a minute.
+// If the token's burst is smaller than Batch, a client asks for a burst at a time, and not for more
+// than it needs. After the burst is raised, it asks for Batch within a minute.
 func TestClientFollowsItsQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The fake time begins in 2000, before the default epoch.

@@ -33,7 +33,7 @@ func TestCloneThrowsItsBufferAway(t *testing.T) {
 	})
 }
 
-// Each copy has the answer in the buffers of its connection.
+// Each copy has the answer in its connection's buffers.
 func TestCloneThrowsAnAnswerAwayThatWasOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "vmclock0")

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// hosts lets each host answer as a server of its own. A host without a server refuses connections.
+// hosts maps hosts to servers. A host without a server refuses connections.
 type hosts map[string]*counter
 
 func (h hosts) Do(r *http.Request) (*http.Response, error) {
@@ -29,13 +29,13 @@ func (h hosts) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
-// refuse returns what a server does first if it refuses with a code.
+// refuse returns a function that makes a server refuse with a code.
 func refuse(code connect.Code) func(int64) error {
 	return func(int64) error { return connect.NewError(code, errors.New("refused")) }
 }
 
-// If a server refuses connections or calls, hangs or is unavailable, the next one is asked at once,
-// and stays the one that is asked.
+// If a server refuses connections or calls, hangs or is unavailable, the client asks the next one
+// at once, and stays with it.
 func TestNextServerIsAskedAtOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		first *counter
@@ -75,7 +75,7 @@ func TestNextServerIsAskedAtOnce(t *testing.T) {
 	}
 }
 
-// A refusal counts only if the other servers refuse, too: this one is away for three calls.
+// A refusal counts only if the other servers refuse, too: this one is unavailable for three calls.
 func TestServerThatIsAwayIsAwaitedIfTheOtherRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := &counter{before: func(call int64) error {
@@ -94,7 +94,7 @@ func TestServerThatIsAwayIsAwaitedIfTheOtherRefuses(t *testing.T) {
 	})
 }
 
-// If answers take longer than half of MaxAge, a client that nobody calls stops fetching.
+// If answers take longer than half of MaxAge, a client without calls stops fetching.
 func TestSlowServerIsNotAskedForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counter{before: func(int64) error { time.Sleep(800 * time.Millisecond); return nil }}
@@ -110,8 +110,8 @@ func TestSlowServerIsNotAskedForNobody(t *testing.T) {
 	})
 }
 
-// A server that hangs is asked again after Timeout, also for the first answer, and within the time
-// that NextIDContext waits. An answer after MaxAge would be of no use.
+// A server that hangs is asked again after Timeout, even for the first answer, and while
+// NextIDContext waits. An answer after MaxAge would be useless.
 func TestHangingAnswerIsAskedForAgain(t *testing.T) {
 	for most, o := range map[time.Duration]Options{2 * time.Second: {MaxWait: 3 * time.Second}, time.Second: {MaxAge: time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,8 @@ func TestHangingAnswerIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// A caller that asks now and then does not wait when a batch expires: the next batch came before.
+// A caller that sometimes asks for an ID does not wait when a batch expires: the next batch has
+// arrived.
 func TestBatchIsReplacedBeforeItExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counter{before: func(int64) error { time.Sleep(100 * time.Millisecond); return nil }}
@@ -151,7 +152,7 @@ func TestBatchIsReplacedBeforeItExpires(t *testing.T) {
 	})
 }
 
-// A permanent refusal is returned at once to each caller, not after the pause of the caller before.
+// A permanent refusal is returned to each caller at once, without a pause after an earlier call.
 func TestEachRefusalIsReturnedAtOnce(t *testing.T) {
 	for _, code := range []connect.Code{connect.CodeUnauthenticated, connect.CodeInvalidArgument} {
 		synctest.Test(t, func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestEachRefusalIsReturnedAtOnce(t *testing.T) {
 	}
 }
 
-// Retrying does not make a certificate trusted.
+// A retry does not make a certificate trusted.
 func TestUntrustedCertificateIsReturnedAtOnce(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)

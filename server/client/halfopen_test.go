@@ -16,8 +16,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// If nothing arrives on open connections any more, while new ones work, the client has IDs again
-// after one call has timed out.
+// If the open connections are half-open, and new ones work, the client gets IDs after one request
+// has timed out.
 func TestConnectionThatIsHalfOpenIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -74,8 +74,8 @@ func TestUnchangedFileIsNotSentAgain(t *testing.T) {
 	assert.Equal(t, http.StatusOK, get("GET", "/page.css", http.Header{"If-None-Match": {etag}}).Code)
 }
 
-// The page names no other host, so it cannot ask another host for anything. A
-// namespace, an address that is shown as text, and the link to the documentation are no requests.
+// The page has no URL of another host, except a namespace, an address that is shown as text, and
+// the link to the documentation, which are not requests.
 func TestFilesNameNoOtherHost(t *testing.T) {
 	for _, name := range []string{
 		"", "page.css", "icon.svg", "theme.js", "page.js", "programs.js", "identify.js", "design.js",

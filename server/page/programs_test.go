@@ -22,8 +22,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
-// Whoever copies a text for programs and runs it gets an ID that nothing has rounded, from a server
-// with or without tokens.
+// The page's texts for programs get an ID without rounding it, from a server with or without
+// tokens.
 func TestTextsForProgramsRun(t *testing.T) {
 	for name, token := range map[string]string{"without tokens": "", "with tokens": "a-token-of-many-letters"} {
 		gen, err := snowflake.New(1, nil)

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// underNode imports the page's scripts except page.js, and runs code.
+// underNode runs code that can use the page's scripts except page.js.
 func underNode(t *testing.T, input any, code string, output any) {
 	t.Helper()
 	files := map[string]string{}
@@ -33,11 +33,11 @@ func underNode(t *testing.T, input any, code string, output any) {
 		import * as design from "./design.js";`, input, code, output)
 }
 
-// units are the units of time in a literal of Go.
+// units are Go's names of units of time.
 var units = strings.NewReplacer("time.Hour", "3600000000000", "time.Minute", "60000000000", "time.Second", "1000000000",
 	"time.Millisecond", "1000000", "time.Microsecond", "1000", "time.Nanosecond", "1")
 
-// evaluate returns the layout of a literal.
+// evaluate returns the layout of a Go literal.
 func evaluate(t *testing.T, literal string) (l snowflake.Layout) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`(?m)^\t(\w+): +([^,]*),`).FindAllStringSubmatch(literal, -1) {
@@ -49,8 +49,8 @@ func evaluate(t *testing.T, literal string) (l snowflake.Layout) {
 	return l
 }
 
-// If a user copies the page's flags to the command, or the literal to Go, the layout is the same.
-// What the form shows of a layout, and what the command shows of it, is read back as the same.
+// The page's flags for the command, and its Go literal, mean the same layout. The texts with which
+// the form and the command show a layout mean this layout.
 func TestSpellingsAreTheLayout(t *testing.T) {
 	var all []snowflake.Layout
 	for _, k := range layouts.All() {
@@ -85,8 +85,7 @@ func TestSpellingsAreTheLayout(t *testing.T) {
 	}
 }
 
-// The form reads epochs and ticks as the command does. If the command refuses a text, so does the
-// form, in the same words.
+// The form reads epochs and ticks like the command, and refuses texts with the same errors.
 func TestEpochsAndTicksAreReadAsTheCommandDoes(t *testing.T) {
 	var questions [][2]string
 	for _, epoch := range []string{"2026-01-31", "2024-02-29", "2023-02-29", "2100-02-29", "2026-13-01", "2026-00-01",
@@ -133,8 +132,8 @@ func TestLogLinesAreSearched(t *testing.T) {
 		"5:1541815603606036480", "5:1541815603606036481"}, got)
 }
 
-// Long texts, and a link with a long tick, are refused by their lengths: the page would take
-// minutes if it grew a BigInt by each character.
+// Texts, and a link's tick, that are too long are refused by their lengths: growing a BigInt by
+// each character would take minutes.
 func TestLongTextsAreNotComputedWith(t *testing.T) {
 	var got struct {
 		Calls int
