@@ -234,14 +234,14 @@ func TestAfterMovesForwardWhileOthersDraw(t *testing.T) {
 	layout.Epoch -= Epoch(epochs.Add(1))
 	opts := Options{Layout: layout}
 	g := mustNew(t, 7, &opts)
-	var floor atomic.Int64 // the greatest After of the calls of New that have returned
+	var passed atomic.Int64 // the greatest After of the calls of New that have returned
 	all := make([][]ID, 8)
 	var wg sync.WaitGroup
 	for k := range all {
 		wg.Go(func() {
 			dst := make([]ID, 1+k*k)
 			for range 300 {
-				above := ID(floor.Load())
+				above := ID(passed.Load())
 				n, err := g.Fill(context.Background(), dst[:1+k])
 				assert.NoError(t, err)
 				for _, id := range dst[:n] {
@@ -259,7 +259,7 @@ func TestAfterMovesForwardWhileOthersDraw(t *testing.T) {
 				h, err := New(7, &o)
 				assert.NoError(t, err)
 				assert.Same(t, g, h)
-				for was := floor.Load(); was < int64(o.After) && !floor.CompareAndSwap(was, int64(o.After)); was = floor.Load() {
+				for was := passed.Load(); was < int64(o.After) && !passed.CompareAndSwap(was, int64(o.After)); was = passed.Load() {
 				}
 			}
 		})

@@ -73,7 +73,7 @@ func simulate(k Known, fleet, n int) origin {
 	if l.Expires().Before(end) {
 		end = l.Expires()
 	}
-	first := k.begin().Add(24 * time.Hour)
+	first := k.earliest().Add(24 * time.Hour)
 	if early := end.AddDate(-2, 0, 0); first.Before(early) {
 		first = early
 	}

@@ -137,7 +137,7 @@ func noneOf(ids []snowflake.ID, scale float64) float64 {
 // fits reports whether an ID can be of the layout.
 func (k *Known) fits(id snowflake.ID, now time.Time) bool {
 	t := k.Layout.Decode(id).Time
-	return k.Layout.Check(id) == nil && !t.Before(k.begin()) && !t.After(now.Add(tolerance))
+	return k.Layout.Check(id) == nil && !t.Before(k.earliest()) && !t.After(now.Add(tolerance))
 }
 
 // refuse returns the reason why an ID does not fit the layout.
@@ -145,7 +145,7 @@ func (k *Known) refuse(id snowflake.ID) string {
 	switch t := k.Layout.Decode(id).Time; {
 	case k.Layout.Check(id) != nil:
 		return "it has more bits than the layout"
-	case t.Before(k.begin()):
+	case t.Before(k.earliest()):
 		return fmt.Sprintf("its time, %s, is before there were such IDs", date(t))
 	default:
 		return fmt.Sprintf("its time, %s, lies in the future", date(t))

@@ -246,8 +246,8 @@ func ByHost(host string) (k Known, ok bool) {
 	return Known{}, false
 }
 
-// begin returns the time before which no ID can have been issued.
-func (k *Known) begin() time.Time {
+// earliest returns a time before the first ID.
+func (k *Known) earliest() time.Time {
 	if k.since.IsZero() {
 		return k.Layout.Epoch.Time()
 	}
