@@ -15,42 +15,33 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
-// Acquire takes a worker ID for opts.Owner, and keeps it until Release. ctx bounds the
-// acquisition only: the lease goes on after ctx is done. If opts is nil, all options have
-// their defaults.
+// Acquire takes a worker ID for opts.Owner, and keeps it until Release. ctx bounds the acquisition
+// only: the lease continues after ctx is done.
 //
-// A worker ID is free from its bound on, the time up to which its earlier holders may have
-// issued IDs. Acquire prefers the worker ID that the owner had last, and otherwise takes one of
-// the free ones at random. If no bound has passed yet, it takes a worker ID whose bound
-// passes within a window (Options.Window), and waits for that. So when Acquire returns, the
-// clock has reached the time from which the lease may issue IDs.
+// Acquire prefers the worker ID that the owner had last, and otherwise takes a free one at random. A
+// worker ID is free if its bound has passed. If there is none, Acquire takes one whose bound passes
+// within a window (Options.Window), and waits. So when Acquire returns, the lease may issue IDs.
 //
-// If the store has no entries, it is new or has lost them. Acquire then waits until every window
-// that may still be open has ended, for [MaxWindow] and a minute; in a directory of which nothing
-// tells that it was used, for Options.Window, whatever the windows were (see [File]). Several
-// processes share this wait, even if they run one after the other. If ctx ends first, the error
-// matches [ErrWiped]. After [Init], also if it runs meanwhile, or with Options.NewStore, Acquire
-// does not wait.
+// If the store has no entries, it is new or has lost them. Acquire then waits for [MaxWindow] and a
+// minute, until every window that may still be open has ended; in a directory without any sign of
+// use, for Options.Window (see [File]). Several processes share this wait, even one after the other.
+// If ctx ends first, the error matches [ErrWiped]. [Init] and Options.NewStore end the wait.
 //
-// If all worker IDs are held, Acquire waits for one and a half times the longest window, its own or
-// a holder's, in case one is released or its holder is dead. If the record of a worker ID is lost,
-// it waits until that worker ID may be used. Then it returns an [*ExhaustedError].
+// If all worker IDs are held, Acquire waits for one and a half times the longest window, its own or a
+// holder's, for one to be released or its holder to be dead; if a record is lost, until its worker
+// ID may be used. Then it returns an [*ExhaustedError].
 //
-// If the store fails, or a clock is wrong, Acquire asks again until ctx is done or, if ctx has no
-// deadline, for one to two minutes, and logs why. It does so for every cause that can pass: no
-// server, no memory or disk space, a name that does not resolve; bounds that are all in the future,
-// because this host's clock was set back ([*snowflake.ClockBackwardError]); a clock that is ahead
-// ([ErrClockLeap]), or not known to be right ([ErrClockUnsynchronized]). Acquire returns an error
-// at once only if waiting cannot help: for invalid options, another layout, a record that cannot be
-// read, a service that lacks what the store needs ([errors.ErrUnsupported]), and what matches
-// [ErrRefused], such as a wrong password.
+// After an error whose cause can pass, Acquire asks again until ctx is done or, if ctx has no
+// deadline, for one to two minutes, and logs why. Such causes are a store that fails, a name that
+// does not resolve, and a wrong clock: all bounds are in the future, because this host's clock was
+// set back ([*snowflake.ClockBackwardError]); the clock is ahead ([ErrClockLeap]), or not known to
+// be right ([ErrClockUnsynchronized]). Acquire returns an error at once only if waiting cannot help:
+// for invalid options, another layout, a record that cannot be read, a service that lacks what the
+// store needs ([errors.ErrUnsupported]), what matches [ErrRefused], such as a wrong password, and
+// ErrLost if the machine was cloned with the directory of the store or of LocalCopy.
 //
-// The error matches ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ctx's
-// error, one of those above or, if the machine was cloned with the directory of the store or of
-// LocalCopy, ErrLost; or it is the store's.
-//
-// If Acquire fails, it frees the worker IDs that it took on the way; if the store is slow,
-// it does so in the background.
+// If Acquire fails, it frees the worker IDs that it took on the way; if the store is slow, in the
+// background.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)

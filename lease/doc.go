@@ -8,9 +8,9 @@
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
 //
-// The lease renews itself. If it loses its worker ID, it takes another one, and the same
-// generator goes on with greater IDs. It recovers from all other problems once their cause is gone.
-// A problem is logged when it begins and when it ends (Options.Logger), and [Lease.Stats] shows it.
+// The lease renews itself. If it loses its worker ID, it takes another one, and the same generator
+// continues with greater IDs. It recovers from all other problems once their cause is gone. A
+// problem is logged when it begins and when it ends (Options.Logger), and [Lease.Stats] shows it.
 //
 // [File] is the embedded store, for the processes of one host. A fleet uses package sqllease,
 // redislease, etcdlease, zklease, k8slease, natslease, s3lease or dynamolease, each in a
@@ -21,17 +21,17 @@
 //   - ID time is the time that is written into IDs. It begins at the layout's epoch and is
 //     counted in ticks.
 //   - To stamp is to issue an ID with some worker ID, clock sequence and timestamp.
-//   - The bound of a worker ID and clock sequence is an instant of ID time at or after which
-//     nobody has stamped them. The store keeps it.
+//   - The bound of a worker ID and clock sequence is an instant of ID time. No ID with them has been
+//     stamped at or after it. The store keeps it.
 //   - A holder is a process to which a store has given a worker ID. Its owner is the name
 //     under which it asked (Options.Owner), such as a pod's name: a process that restarts is a
 //     new holder, usually with the same owner.
 //   - A window is a span of ID time in which one holder may stamp one worker ID and clock
 //     sequence. It ends at the bound. Options.Window is its length.
-//   - The grant is the window that the generator was told.
-//   - The history is the earlier holders of each worker ID, with their windows. A store keeps it
-//     for 90 days (Options.History). Because windows never overlap, [Whois] finds from an ID the
-//     one process that can have issued it, and [ReadHistory] those that no holder can have issued.
+//   - The grant is the window that the generator has been given.
+//   - The history has the earlier holders of each worker ID, with their windows. A store keeps it for
+//     90 days (Options.History). Because windows never overlap, [Whois] finds the one process that
+//     can have issued an ID, and [ReadHistory] the IDs that no holder can have issued.
 //
 // Two holders of one worker ID never share an instant. Here the window is 3 s:
 //
@@ -49,7 +49,7 @@
 // # The protocol
 //
 // A session or a heartbeat that the process watches does not help a process that was paused: after
-// it wakes up, it goes on issuing IDs until it looks. So a lease is bounded in ID time. In a
+// it wakes up, it continues to issue IDs until it looks. So a lease is bounded in ID time. In a
 // [Store], each worker ID has an entry with a record: who holds the worker ID, and a bound for each
 // clock sequence. The holder first saves a later bound, and only then stamps up to it.
 // [Lease.Grant] returns what is saved, and the generator compares every tick with the grant. The
@@ -84,11 +84,11 @@
 // taken for dead (protocol.Record.Live) decides only how soon a worker ID is free.
 //
 // silence: A holder is dead if its record has not changed for its window. The processes that wait
-// for that measure it by their monotonic clocks (protocol.Record.Live, book.Watch.Silent). They
-// keep in the entry "silence" how long it has been, so that the next process goes on from there. If
-// the engine has a clock, and both that clock and the waiting process's own have passed the
-// holder's bounds, the engine's clock counts, too. So no single clock that is wrong makes a live
-// holder look dead.
+// for that measure the time by their monotonic clocks (protocol.Record.Live, book.Watch.Silent).
+// They keep the time so far in the entry "silence", so that the next process continues from there.
+// If the engine has a clock, and both that clock and the waiting process's own have passed the
+// holder's bounds, the engine's clock counts, too. So no single wrong clock makes a live holder look
+// dead.
 //
 // The history is a part of the chain: a record keeps the holdings that have ended. Earlier holdings
 // are in other entries, which are made before the record that counts them
@@ -103,7 +103,7 @@
 // time. So a lease that held w and then takes w' counts as two holders, one of w and one of
 // w'. While it takes w', the generator may still stamp the rest of the window of w, because
 // the next holder of w begins at the end of this window. The generator is granted w' when w' is
-// saved and the clock has reached its window; from then on it stamps w' alone. If w' equals w,
+// saved and the clock has reached its window, and then stamps w' alone. If w' equals w,
 // the new window begins, as every holder's does, at the bound in the store or later; and at
 // the bound that the lease remembers or later, in case the record of w was lost.
 //
@@ -149,21 +149,21 @@
 //     IDs that still have no record may be taken, from the newcomer's time on, or from the engine's
 //     if it is later (protocol.Door.Raise). While these two clocks differ by more than a minute, one
 //     of them is wrong, and nobody takes a worker ID. Init and NewStore open a store at once, but
-//     not one that has a record or a mark. In a directory of which nothing tells that it was used,
-//     a newcomer waits for its own window only.
-//   - unreadable: An entry that cannot be read counts as lost, and is made anew. If it is a record,
+//     not one that has a record or a mark. In a directory without any sign of use, a newcomer waits
+//     for its own window only.
+//   - unreadable: An entry that cannot be read counts as lost, and is replaced. If it is a record,
 //     it stays as it is, its worker ID is not used, and its holder takes another one.
 //   - mark: The mark of a worker ID is made after its first record and before anything is stamped.
 //     If a newcomer finds a mark without a record, the worker ID is not used for the same
 //     time, and then from the newcomer's or the engine's time on (protocol.Record.Missing).
 //   - look again: A newcomer that made a record for a worker ID without a mark looks at the entry
 //     "store" and at its record again before it stamps. If either has changed, entries were lost
-//     since it looked first, and it begins anew (wiped.Confirm).
+//     since its first look, and it starts again (wiped.Confirm).
 //   - stray: Until such a newcomer has looked again, a holder whose record was lost may find the
 //     newcomer's. The holder replaces it (wiped.IsStray), and then the newcomer sees another record.
 //
 // Why the invariant holds. Let the record of w be lost, and let h have held w last. If h puts its
-// record back, the chain goes on as if nothing had happened: nobody else has taken w, because h was
+// record back, the chain continues as if nothing had happened: nobody else has taken w, because h was
 // not idle for a window when the record was lost (protocol.Record.Live), and without the record
 // nobody takes w before the wait ends. If h does not put the record back, no save of h changes
 // anything any more, since it names a version that is gone. So h stamps at most up to its bound,
@@ -187,8 +187,8 @@
 //
 //   - pause: The process is paused. It wakes up with the window that it had, and issues nothing
 //     past its end. Calls after that ask for a renewal and wait for the answer, together for a
-//     third of a window at most and never past their contexts. If somebody took the worker ID
-//     meanwhile, the holder takes another one.
+//     third of a window at most and never past their contexts. If another process took the worker
+//     ID during the pause, the holder takes another one.
 //   - away: Renewals fail, or the store does not answer the search for another worker ID. IDs are
 //     issued until the window ends. After that calls fail at once, with a
 //     [snowflake.LeaseExpiredError] whose cause is the store's error.
@@ -224,15 +224,15 @@
 //
 // A holder issues IDs until its window ends, and again, by itself, when the store is back.
 //
-// copy: With Options.LocalCopy it goes on for longer, and can also start. Then the record that
-// counts is a file on the holder's host. It is saved there before it is used, and in the store as
-// soon as the store answers. This is safe only if nobody else can get the worker ID meanwhile. So
+// copy: With Options.LocalCopy it continues for longer, and can also start. The record that counts
+// is then a file on the holder's host. It is saved there before it is used, and in the store as soon
+// as the store answers. This is safe only if nobody else can get the worker ID before that. So
 // LocalCopy works only with worker IDs that are kept for their owners (ReuseKeep), and the
 // directory is a part of the owner's name. The proof is in lease/internal/localcopy.
 //
-// retire: If the directory is gone for good, only a person knows ([Retire]). Then the worker ID is
-// never used again (protocol.Record.Retire). If the directory is there after all, its owner may go
-// on until the store answers, because nobody else has the worker ID; then it has lost it
+// retire: Only a person can know that the directory is gone for good ([Retire]). The worker ID is
+// then not used again (protocol.Record.Retire). If the directory exists after all, its owner may
+// continue until the store answers, because nobody else has the worker ID, and then loses it
 // (protocol.Judge).
 //
 // # The watermark
@@ -275,7 +275,7 @@
 // HAZARD: if the store has no clock, and the holder's machine stood still in a way that its clocks
 // do not show, the holder does not know that it counted as dead, and does not look.
 //
-// If a record is lost or cannot be read, nobody knows its floor, and the watermark stands still
+// If a record is lost or cannot be read, its floor is unknown, and the watermark stands still
 // until the record is back or every window under it must have ended. If all entries are lost, there
 // is no watermark until a holder or a newcomer has made the store again. A holder whose record was
 // lost puts the watermark back at its floor, because nothing later was proposed while it lived.
@@ -303,7 +303,7 @@
 // IDs may repeat. Entries that are gone altogether are no such loss: see above.
 //
 // HAZARD: if the record and the mark of a worker ID are removed alone, and the entry "store"
-// stays, the worker ID counts as never used. IDs may repeat until its holder renews.
+// stays, the worker ID counts as unused. IDs may repeat until its holder renews.
 //
 // clone: A machine that is cloned while it holds a lease holds it twice. If its hypervisor
 // reports clones (Options.VMClock), each copy stamps nothing more of its window, and takes a

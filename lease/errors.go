@@ -17,75 +17,65 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Errors of this package match one of the following, ErrConflict, an error of package
-// snowflake, the error of the caller's context, or an error of the store's engine.
+// Errors of this package match one of its variables, an error of package snowflake, the error of the
+// caller's context, or an error of the store's engine.
 var (
-	// ErrExhausted is returned by Acquire if no worker ID of the range came free within one and a
-	// half times the longest window. The error is an [*ExhaustedError].
+	// ErrExhausted is matched by the [*ExhaustedError] of Acquire.
 	ErrExhausted = errors.New("lease: no worker ID is free")
-
-	// ErrLost means that another process took the worker ID, or that its record was lost and
-	// may not be put back. Stats and the cause of a snowflake.LeaseExpiredError match it until
-	// the worker ID is replaced; with OnLoss: Stop, Lease.Err matches it too.
-	ErrLost = protocol.ErrLost
-
-	// ErrReleased is returned by Lease.Err after Release. It is also the cause of the
-	// snowflake.LeaseExpiredError that the generator returns after Release.
-	ErrReleased = errors.New("lease: released")
-
-	// ErrBadRecord is returned by Acquire, and by a Store's methods, if an entry cannot be
-	// read. The error of the file store is a [*FileError], which names the file. A record
-	// that cannot be read never counts as empty: its worker ID is unusable until it is
-	// repaired or removed by hand, and its holder takes another one. Other entries that cannot be
-	// read count as lost, and are replaced. IDs may repeat if you replace a record by an older one
-	// after which the worker ID was used.
-	ErrBadRecord = driver.ErrBadRecord
-
-	// ErrWiped is matched by the error of Acquire if its context ends while it waits because
-	// the store is new or has lost entries, and by the error in Stats while a lost worker ID cannot
-	// be replaced for this reason. The wait ends by itself. Watermark, ReadHistory and Holders
-	// return it, too.
+	// ErrLayout is matched by the [*LayoutError] of Acquire, Init and snowflake.NewLeased.
+	ErrLayout = errors.New("lease: another layout")
+	// ErrClockLeap is matched by the [*ClockLeapError] of Acquire. Stats and the cause of a
+	// snowflake.LeaseExpiredError match it while the clock is too far ahead.
+	ErrClockLeap = errors.New("lease: the clock leapt forward")
+	// ErrClockUnsynchronized is returned by Acquire if the clock may be off by more than
+	// Options.MaxClockError.
+	ErrClockUnsynchronized = errors.New("lease: the clock is not known to be right")
+	// ErrWiped is returned by Acquire if its context ends during a wait because the store is new or
+	// has lost entries, and by Watermark, ReadHistory and Holders during such a wait. Stats match it
+	// while a lost worker ID cannot be replaced for this reason. The wait ends by itself.
 	ErrWiped = book.ErrWiped
+	// ErrInitialized is returned by Init if the store was opened, or used, before.
+	ErrInitialized = errors.New("lease: the store is in use")
+	// ErrInvalidOptions is returned by Acquire for an option that is out of its range, and by
+	// snowflake.NewLeased for a Lease that Acquire did not return.
+	ErrInvalidOptions = snowflake.ErrInvalidOptions
+	// ErrInUse is returned by snowflake.NewLeased if the lease already serves a generator.
+	ErrInUse = errors.New("lease: the lease already serves a generator")
+
+	// ErrLost means that another process took the worker ID, or that its record was lost and may not
+	// be put back. Stats and the cause of a snowflake.LeaseExpiredError match it until the worker ID
+	// is replaced; with OnLoss: Stop, Lease.Err matches it too.
+	ErrLost = protocol.ErrLost
+	// ErrReleased is returned by Lease.Err after Release. It is also the cause of the generator's
+	// snowflake.LeaseExpiredError then.
+	ErrReleased = errors.New("lease: released")
 
 	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the ID.
 	ErrNeverIssued = history.ErrNeverIssued
-
-	// ErrForgotten is returned by Whois if the ID's issuer may have been dropped from the
-	// store's history, or if its record may have been lost.
+	// ErrForgotten is returned by Whois if the ID's issuer may have been dropped from the store's
+	// history, or its record may have been lost.
 	ErrForgotten = history.ErrForgotten
-
 	// ErrNotReported is returned by Whois if an owner with a LocalCopy may have issued the ID, and
 	// has not reported to the store yet, or never will (see Retire).
 	ErrNotReported = history.ErrNotReported
 
-	// ErrLayout is returned by Acquire if the store has another layout or epoch, and by
-	// snowflake.NewLeased for another layout than the lease's. The error is a [*LayoutError].
-	ErrLayout = errors.New("lease: another layout")
-
-	// ErrClockLeap is returned by Acquire, and matched by the errors in Stats and by the
-	// cause of a snowflake.LeaseExpiredError, while the clock is too far ahead. The error
-	// is a [*ClockLeapError].
-	ErrClockLeap = errors.New("lease: the clock leapt forward")
-
-	// ErrInvalidOptions is returned by Acquire for an option that is out of its range, and
-	// by snowflake.NewLeased for a Lease that Acquire did not return. It is snowflake's.
-	ErrInvalidOptions = snowflake.ErrInvalidOptions
-
-	// ErrInUse is returned by snowflake.NewLeased if the lease already serves a generator.
-	ErrInUse = errors.New("lease: the lease already serves a generator")
+	// ErrBadRecord is returned if an entry of the store cannot be read; by the file store as a
+	// [*FileError]. If the entry is a worker ID's record, the worker ID stays unused until the record
+	// is repaired or removed by hand, and its holder takes another one. Other entries count as lost,
+	// and are replaced. If you replace a record by an older one, IDs may repeat.
+	ErrBadRecord = driver.ErrBadRecord
+	ErrConflict  = driver.ErrConflict // see package driver
+	ErrAway      = driver.ErrAway     // see package driver
+	ErrRefused   = driver.ErrRefused  // see package driver
 )
 
-// ExhaustedError says who holds the worker IDs of the range. It matches [ErrExhausted].
+// ExhaustedError is the error of Acquire if no worker ID of the range came free within one and a half
+// times the longest window. It matches [ErrExhausted].
 type ExhaustedError struct {
-	First, Last int      // the first and the last worker ID of the range
-	Holders     []Holder // by worker; if Owner is set, only the holder of the owner's worker ID
-
-	// Owner is set with ReuseKeep if this owner already has a worker ID: it gets no second one.
-	Owner string
-
-	// Lost has the worker IDs of the range that are unusable, and why: the record is lost or cannot
-	// be read.
-	Lost map[int]error
+	First, Last int           // the range
+	Holders     []Holder      // the holders, by worker; if Owner is set, the owner's alone
+	Owner       string        // with ReuseKeep, an owner that has a worker ID already; otherwise ""
+	Lost        map[int]error // the unusable worker IDs, whose records are lost or cannot be read
 }
 
 func (e *ExhaustedError) Error() string {
@@ -111,14 +101,13 @@ func (e *ExhaustedError) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is [ErrExhausted].
 func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
-// LayoutError says which record, or generator, has another layout than the lease. It
+// LayoutError reports a store, record or generator with another layout or epoch than the lease. It
 // matches [ErrLayout].
 type LayoutError struct {
-	Worker    int    // -1: the store has one layout for all worker IDs
-	Where     string // the store, or the generator's options
+	Worker    int    // the record's worker ID, or -1 for the whole store
+	Where     string // "the store" or "the generator's options"
 	Has, Want snowflake.Layout
 }
 
@@ -138,16 +127,15 @@ func (e *LayoutError) Error() string {
 	return fmt.Sprintf("%v: %s has %v, not %v", ErrLayout, what, e.Has, e.Want)
 }
 
-// Is reports whether target is [ErrLayout].
 func (e *LayoutError) Is(target error) bool { return target == ErrLayout }
 
-// ClockLeapError says how far a bound would lie ahead of the expected time. It matches
+// ClockLeapError reports a bound that was refused because it lies too far ahead. It matches
 // [ErrClockLeap].
 type ClockLeapError struct {
 	Worker   int
-	Bound    time.Time     // the bound that was refused: IDs would have been issued up to it
-	Expected time.Time     // the bound by the store's clock, or by the time that has passed
-	MaxLeap  time.Duration // Options.MaxLeap: how far Bound may lie after Expected
+	Bound    time.Time     // the refused bound
+	Expected time.Time     // the bound by the store's clock or the monotonic clock
+	MaxLeap  time.Duration // Options.MaxLeap, the largest Bound - Expected
 }
 
 func (e *ClockLeapError) Error() string {
@@ -163,5 +151,4 @@ func leaseError(err error) error {
 	return err
 }
 
-// Is reports whether target is [ErrClockLeap].
 func (e *ClockLeapError) Is(target error) bool { return target == ErrClockLeap }

@@ -13,47 +13,33 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
-// File returns the embedded store: a directory on a local file system of one host. It needs
-// no server, and makes the directory when it first needs it.
+// File returns the embedded store: a directory on a local file system of one host, which all
+// processes that share worker IDs use. It needs no server, and makes the directory when it first
+// needs it. An absent or empty directory may be new, or its file system may not be mounted. So its
+// first start waits for a window, which is 3 s by default, unless [Init] or Options.NewStore has
+// opened the store. The store has no clock: see Options.MaxLeap.
 //
-// A directory that is not there, or is empty, may be new, or lie in a file system that is not
-// mounted. So its first start waits for a window, which is 3 s by default, unless [Init] or
-// Options.NewStore has opened the store.
+// Each entry is a file, such as worker/17, with a checksum. A save locks the file worker/17~lock
+// while it replaces the entry; the system unlocks it when the process ends. A crash at any moment
+// leaves the old entry or the new one. No call outlasts its context: if a file system hangs, the
+// [*FileError] names the request and the file. The request continues in the background, and at most
+// one waits for each file.
 //
-// The directory must be the same for all processes that share worker IDs. Each entry is a
-// file, such as worker/17, with a checksum. Beside it lies worker/17~lock, which a save locks
-// while it replaces the entry. The system unlocks it when the process ends. A crash at any
-// moment leaves the old entry or the new one. If a file is not a whole entry, the error
-// matches [ErrBadRecord] and is a [*FileError].
+// If the directory disappears, for example because it is unmounted, the store is away until it is
+// back. The file .NAME.identity beside a directory called NAME, if it can be written there, shows
+// that the directory was in use, and whether a file system was mounted there. To start afresh, remove
+// both when no process has issued IDs for longer than its window. If files in the directory, or all
+// of them, disappear, holders put their records back, and newcomers wait: see [Acquire].
 //
-// No call outlasts its context. If a file system hangs, the [*FileError] says which request
-// on which file was not answered. The request goes on in the background, and at most one
-// waits for each file.
-//
-// # If files disappear
-//
-// If the directory goes away, for example because it is unmounted, it is an outage: the
-// store goes on when the directory is back. The file .NAME.identity, which lies beside a
-// directory called NAME if it can be written there, says that the directory was in use, and whether
-// a file system was mounted there. To begin anew, remove both, when no process has issued IDs for
-// longer than its window.
-//
-// If files in the directory disappear, also all of them, holders put their records back, and
-// newcomers wait: see [Acquire].
-//
-// The store has no clock: see Options.MaxLeap.
-//
-// # Hazards
-//
-// HAZARD: IDs may repeat if the directory is restored from a backup, if a clean-up removes
-// its lock files as stale, or if its file system does not share locks among all of its
-// clients, as on some network file systems.
+// HAZARD: IDs may repeat if the directory is restored from a backup, if a clean-up removes its lock
+// files as stale, or if its file system does not share locks among all of its clients, as on some
+// network file systems.
 //
 // HAZARD: if a directory that is a bind mount of the same file system, or on Windows a mount point,
 // is unmounted, it looks as if it had been emptied. IDs may repeat when it is mounted again.
 //
-// HAZARD: the store forgets a worker ID if all of its files are removed alone. The worker ID then
-// counts as never used, so IDs may repeat until its old holder renews.
+// HAZARD: if all files of one worker ID are removed alone, the worker ID counts as unused, so IDs may
+// repeat until its old holder renews.
 //
 // HAZARD: if a directory is emptied, removed, replaced or not mounted, and the file .NAME.identity
 // beside it could not be written or is gone too, the next start waits for its own window only. IDs
@@ -61,10 +47,9 @@ import (
 // file system is still mounted for this process; and if the old directory comes back.
 func File(dir string) Store { return file.New(dir, machine.Disk, fileError) }
 
-// FileError names the file that the file store could not use. It unwraps to the reason:
-// [ErrBadRecord], or an error of the operating system. It matches [ErrRefused] if this user may not
-// use the file, if a part of its path is not a directory, or if no directory can be made in the one
-// above, such as /proc.
+// FileError names the file that the file store could not use. It unwraps to [ErrBadRecord] or an error
+// of the operating system. It matches [ErrRefused] if this user may not use the file, if a part of
+// its path is not a directory, or if the directory cannot be made, as in /proc.
 type FileError struct {
 	Path string
 	Err  error
@@ -78,13 +63,11 @@ func (e *FileError) Error() string {
 	return book.Once(fmt.Errorf("lease: file %s: %w", e.Path, err)).Error()
 }
 
-// Is reports whether target is [ErrRefused], and e matches it: see [FileError].
 func (e *FileError) Is(target error) bool {
 	return target == ErrRefused && slices.ContainsFunc([]error{fs.ErrPermission, syscall.ENOTDIR, disk.ErrNoDirectories},
 		func(reason error) bool { return errors.Is(e.Err, reason) })
 }
 
-// Unwrap returns the reason.
 func (e *FileError) Unwrap() error { return e.Err }
 
 // fileError returns a FileError.

@@ -13,17 +13,17 @@ import (
 const none = protocol.None
 
 const (
-	StateHeld  State = protocol.StateHeld  // by Owner, as long as it renews
-	StateDead  State = protocol.StateDead  // its holder no longer renews, and has not released it
+	StateHeld  State = protocol.StateHeld  // its holder renews it
+	StateDead  State = protocol.StateDead  // its holder no longer renews it, and has not released it
 	StateFree  State = protocol.StateFree  // released
-	StateSpent State = protocol.StateSpent // never given out again: used once, or retired
+	StateSpent State = protocol.StateSpent // not given out again: used once, or retired
 	StateLost  State = protocol.StateLost  // its record was lost; unused until its holders' windows have ended
 )
 
-// State says whether the worker ID of a Holder is in use.
+// State is the state of a worker ID.
 type State = protocol.State
 
-// Holder says who has a worker ID, or had it last.
+// Holder is the holder of a worker ID, or the last one.
 type Holder struct {
 	Worker   int       `json:"worker"`
 	ClockSeq int       `json:"clockSeq"`
@@ -31,15 +31,15 @@ type Holder struct {
 	Owner    string    `json:"owner"` // Options.Owner
 	Host     string    `json:"host"`  // where the holder runs
 	PID      int       `json:"pid"`
-	From     time.Time `json:"from"` // the holder's IDs have times from From on
-	To       time.Time `json:"to"`   // and before To
+	From     time.Time `json:"from"` // the holder's IDs have times in [From, To)
+	To       time.Time `json:"to"`
 
 	// Renewed is the time of the last renewal, by the clock of the engine or, for the store of
 	// File, of its host. It is zero if the engine has no clock.
 	Renewed time.Time `json:"renewed,omitzero"`
 
 	Window time.Duration    `json:"windowNanos"` // Options.Window
-	Reuse  Reuse            `json:"reuse"`       // who may have the worker ID next
+	Reuse  Reuse            `json:"reuse"`
 	Layout snowflake.Layout `json:"layout"`
 }
 
@@ -68,15 +68,15 @@ func holderOf(r protocol.Record) Holder {
 	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
 }
 
-// Holding is a span of ID time, [From, To), that one holder was granted with a worker ID and clock
-// sequence. No other holder has issued IDs with them in this span. It may begin up to a window
-// before the holder's process, because the process's clock may be set back, and end after it.
+// Holding is a span of ID time, [From, To), in which one holder alone could issue IDs with a worker ID
+// and clock sequence. It may begin up to a window before the holder's process, because the process's
+// clock may be set back, and end after it.
 type Holding struct {
 	Worker   int       `json:"worker"`
 	ClockSeq int       `json:"clockSeq"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
-	Token    string    `json:"token"` // of the acquisition, unique
+	Token    string    `json:"token"` // unique to the acquisition
 	Owner    string    `json:"owner"` // Options.Owner
 	Host     string    `json:"host"`  // where the holder ran
 	PID      int       `json:"pid"`

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
-// is for [snowflake.NewLeased]. All methods may be called by any number of goroutines.
+// Lease is a worker ID that renews itself, and is replaced by another one if it is lost, for
+// [snowflake.NewLeased]. Its methods may be called by any number of goroutines.
 type Lease struct {
 	private // the terms for the generator
 	o       Options
@@ -89,8 +89,7 @@ func newLease(s Store, o Options) *Lease {
 	return l
 }
 
-// Grant returns the worker ID, and the span of time in which the generator may issue IDs
-// with it. It never blocks.
+// Grant returns the worker ID, with the span of time in which the generator may stamp it.
 func (l *Lease) Grant() snowflake.Grant {
 	if g := l.grant.Load(); g != nil {
 		return g.Grant
@@ -101,11 +100,10 @@ func (l *Lease) Grant() snowflake.Grant {
 // Worker returns the worker ID. It changes if a lost worker ID is replaced.
 func (l *Lease) Worker() int { return l.Grant().Worker }
 
-// Layout returns the layout of the IDs. It is the generator's.
+// Layout returns Options.Layout, or its default.
 func (l *Lease) Layout() snowflake.Layout { return l.o.Layout }
 
-// Clock returns the clock of the lease. It is the generator's, unless snowflake.Options.Clock is
-// set.
+// Clock returns Options.Clock, or its default.
 func (l *Lease) Clock() snowflake.Clock { return l.o.Clock }
 
 var errZero = fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
@@ -126,26 +124,23 @@ func (l *Lease) bind(b binding) error {
 	return nil
 }
 
-// Done returns a channel that is closed when the lease ends: when it is released or, with
-// OnLoss: Stop, when its worker ID is lost. After a loss, its generator may still issue IDs
-// until the window ends.
+// Done returns a channel that is closed when the lease ends: when it is released or, with OnLoss:
+// Stop, when its worker ID is lost. The generator may then still issue IDs until the window ends.
 func (l *Lease) Done() <-chan struct{} { return l.done }
 
-// Err returns nil until Done is closed. After that it returns an error that matches
-// ErrReleased or ErrLost.
+// Err returns nil until Done is closed, and then an error that matches ErrReleased or ErrLost.
 func (l *Lease) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// AcceptLeap lets the next successful renewal move the bound however far the clock has
-// leapt. Call it if Stats shows an error that matches [ErrClockLeap], and you know that the
-// clock is right, and you do not want to wait until the lease accepts the leap by itself
-// (see Options.MaxLeap).
+// AcceptLeap lets the next successful renewal move the bound however far the clock has leapt. Call it
+// if Stats shows an error that matches [ErrClockLeap], and you know that the clock is right. Without
+// it, the lease accepts the leap when it has lasted (see the package doc).
 func (l *Lease) AcceptLeap() { l.accepted.Store(true) }
 
-// Stats returns how the lease is doing.
+// Stats returns the state of the lease, and its counters.
 func (l *Lease) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,20 +31,19 @@ func withLocalCopy(ctx context.Context, s, local Store, o *Options) (Store, erro
 	return c, nil
 }
 
-// Retire says that the directory of a worker ID's LocalCopy is gone for good: the pod had it in an
-// emptyDir, or the disk was replaced. Nobody else can know that, so the worker ID is kept for its
-// owner, and its record keeps the [Watermark] back, until somebody calls Retire. After it the
-// worker ID is never used again, and keeps the watermark back only until its bound has passed.
-// Whois still returns ErrNotReported for what the owner may have issued, and not told the store.
+// Retire gives up a worker ID whose LocalCopy is gone for good: its directory was in an emptyDir, or
+// the disk was replaced. Until then the worker ID is kept for its owner, and its record keeps the
+// [Watermark] back. Afterwards the worker ID is not used again, and keeps the watermark back only
+// until its bound has passed. Whois still returns ErrNotReported for unreported IDs of the owner.
 //
-// Retire returns when the record has not changed for the holder's window, which may be known
-// already. If it changes, or is of a holder without a LocalCopy, the error is a [*RetireError].
-// Other errors are the store's, or ctx's. A worker ID that is retired already stays so.
+// Retire returns when the record has not changed for the holder's window, which may be known already.
+// If the record changes, or its holder has no LocalCopy, the error is a [*RetireError]. Other errors
+// are the store's, or ctx's. Retire may be called again.
 //
-// HAZARD: if the directory is there after all, no ID repeats, because nobody else gets the worker
-// ID. But until the store answers, a process that has the directory issues IDs which the watermark
-// may have passed, and a reader misses their rows. When the store answers, the process removes its
-// copy, what it has not told the store is lost to Whois, and it takes another worker ID.
+// HAZARD: if the directory exists after all, no ID repeats. But until the store answers, a process
+// with the directory issues IDs that the watermark may have passed, and a reader misses their rows.
+// When the store answers, the process takes another worker ID and removes its copy, and Whois cannot
+// find unreported IDs any more.
 func Retire(ctx context.Context, s Store, worker int) error {
 	w := book.WatchOf(s)
 	r, refused, err := localcopy.Retire(book.LineTo(ctx, s), &w, worker)
@@ -54,9 +53,9 @@ func Retire(ctx context.Context, s Store, worker int) error {
 	return err
 }
 
-// RetireError says why Retire left a worker ID as it is.
+// RetireError is the error of Retire for a worker ID that it left as it is.
 type RetireError struct {
-	Holder Holder // who has it; if nobody has it, only Worker is set
+	Holder Holder // if nobody has the worker ID, only Worker is set
 	Why    string
 }
 

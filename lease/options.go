@@ -11,19 +11,21 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// OnLoss says what a lease does after it has lost its worker ID, because another process took it
-// or its record was removed.
+// OnLoss is a lease's reaction to the loss of its worker ID, because another process took it or its
+// record was removed.
 type OnLoss uint8
 
 const (
-	// Replace takes another worker ID in the background, for as long as that takes. The
-	// generator goes on with it, and its IDs stay in order.
+	// Replace takes another worker ID in the background, as soon as it can. The generator continues
+	// with it, and its IDs stay in order. With ReuseKeep, Replace waits for the owner's own worker ID
+	// as long as the store keeps it for this owner.
 	Replace OnLoss = iota
 	// Stop ends the lease: Done closes, and Err matches ErrLost.
 	Stop
@@ -31,120 +33,100 @@ const (
 
 // Options are the settings of Acquire. The zero value consists entirely of defaults.
 type Options struct {
-	// Layout is the layout of the IDs. NewLeased takes it from the lease. Zero:
-	// snowflake.DefaultLayout().
+	// Layout is the layout of the IDs. The default is snowflake.DefaultLayout(). Like Clock, it is
+	// the generator's, too: see snowflake.NewLeased.
 	Layout snowflake.Layout
 
-	// Owner is the name under which the process asks for a worker ID. People read it in
-	// errors and in Whois, and an owner gets a worker ID that it had before, if one is
-	// free. Choose a name that stays the same across restarts and differs for each process,
-	// such as a pod's name. If two live processes have the same Owner, both log it once; the older
-	// one up to 18 windows later. (It is not looked for with ReuseOnce.) Empty: the host's name,
-	// which several processes may have.
+	// Owner names the process in errors and in Whois. An owner gets a worker ID that it had before,
+	// if one is free. Choose a name that stays the same across restarts and differs for each process,
+	// such as a pod's name. If two live processes have the same Owner, both log it once, the older
+	// one up to 18 windows later; not with ReuseOnce. The default is the host's name, which several
+	// processes may have.
 	Owner string
 
-	// Window is how far ahead of the clock the lease may issue IDs. The lease saves this time
-	// in the store before it is used, and saves a later one when a third of the window has
-	// passed. 0: the window that the store chooses if it is a [Windower], else 3 s; or 3 ticks
-	// of the layout if that is more. At least 1 ms and a tick, at most [MaxWindow].
+	// Window is the time by which saved bounds are ahead of the clock. A third of it after a save,
+	// the lease saves a later bound. The default is that of the store ([driver.Windower]) or 3 s, and
+	// at least 3 ticks of the layout. The least is 1 ms and a tick, the most [MaxWindow].
 	//
-	// If the store goes away, IDs are issued for at least two thirds of a window. To bridge
-	// an outage, such as a failover of the store, choose one and a half times its length. 3 s suits
-	// a file, 30 s a fleet.
-	//
-	// A short window costs load. A long window costs time after a crash: nobody can use the dead
-	// process's worker ID until the window has passed. So the range needs as many spare worker
-	// IDs as processes may crash in one window, and with ReuseKeep the owner waits.
+	// If the store goes away, IDs are issued for at least two thirds of a window. To bridge an outage,
+	// such as a failover of the store, choose one and a half times its length. 3 s suits a file, 30 s
+	// a fleet. A short window costs load. A long window costs time after a crash: the dead process's
+	// worker ID stays unused for a window. So the range needs as many spare worker IDs as processes
+	// may crash in one window, and with ReuseKeep the owner waits.
 	Window time.Duration
 
-	// FloorEvery is how often the lease is renewed while somebody reads the [Watermark]: the
-	// watermark lags by as much, also while processes start or are replaced. Choose how often the
-	// reader asks, such as 100 ms. The lease looks three times in a window whether somebody reads,
-	// so the first readings, and readings after a [Lease.Hold] of more than a window, may lag by a
-	// third of a window more. 0: three times in a window. At least 1 ms and a tick, at most a third
-	// of Window.
+	// FloorEvery is the interval of renewals while somebody reads the [Watermark], which then lags by
+	// as much, even while processes start or are replaced. Choose the reader's interval, such as
+	// 100 ms. The lease looks three times in a window for readers, so the first readings, and
+	// readings after a [Lease.Hold] of more than a window, may lag by a third of a window more. The
+	// default, and the most, is a third of Window; the least is 1 ms and a tick.
 	FloorEvery time.Duration
 
-	// First and Count are the range of worker IDs: Count worker IDs, beginning with First.
-	// Count 0: up to the layout's last worker ID.
+	// First and Count are the range of worker IDs: Count worker IDs, beginning with First. Without a
+	// Count, the range ends with the layout's last worker ID.
 	First, Count int
 
-	// Reuse says who may have the worker ID after this lease.
-	Reuse Reuse
+	Reuse Reuse // the use of the worker ID after this lease
 
-	// NewStore says that the store is known never to have been used, so that Acquire need
-	// not wait before it makes it (see [ErrWiped]). Set it in tests and on a laptop; a program
-	// that is deployed has its store made once by [Init]. While the store has the record of a
-	// worker ID, or a trace of one, NewStore is not believed: Acquire waits, and logs why.
+	// NewStore opens a store that has never been used, as [Init] does, at each start: in tests and on
+	// a laptop. If the store has the record of a worker ID, or a trace of one, Acquire waits
+	// nevertheless, and logs why.
 	//
-	// HAZARD: if the store was in use and has lost its entries, IDs may repeat until a holder that
-	// is alive has put its record back.
+	// HAZARD: if the store was in use and has lost its entries, IDs may repeat until a live holder has
+	// put its record back.
 	NewStore bool
 
-	// OnLoss says what the lease does if it loses its worker ID. With ReuseKeep, Replace
-	// waits for the owner's own worker ID, and takes another one only if the store no
-	// longer keeps it for this owner.
-	OnLoss OnLoss
+	OnLoss OnLoss // the reaction to the loss of the worker ID
 
-	// LocalCopy is a directory on this host for a copy of the lease. With it the owner can
-	// start, and go on, while the store is away; only its very first acquisition needs the
-	// store. A start then takes up to a window, because it waits for the store's answer, and
-	// after a crash up to another, until the bound has passed. Empty: no copy.
+	// LocalCopy is a directory on this host for a copy of the lease, or empty. With a copy the owner
+	// can start and continue while the store is away; only its very first acquisition needs the store.
+	// A start then takes up to a window, because it waits for the store's answer, and after a crash up
+	// to another, until the bound has passed.
 	//
-	// It works only with Reuse: ReuseKeep, because while the store is away nobody can ask
-	// whether another process got the worker ID. For the same reason the directory's
-	// identity becomes a part of the owner's name: if the directory is lost, or the owner
-	// moves to another host, it gets another worker ID. The lost one stays as it is, and keeps
-	// the [Watermark] back, until somebody calls [Retire].
+	// It needs Reuse: ReuseKeep, because while the store is away nobody can ask whether another
+	// process got the worker ID. For the same reason the directory's identity is a part of the owner's
+	// name: if the directory is lost, or the owner moves to another host, the owner gets another
+	// worker ID, and the lost one keeps the [Watermark] back until somebody calls [Retire]. If the
+	// copy is removed during the lease, the worker ID is lost (see OnLoss).
 	//
-	// If the copy is removed while the lease lasts, the worker ID is lost (see OnLoss). When the
-	// store is back it gets everything that it missed, at the latest when the owner acquires a
-	// lease again; see [Whois].
-	//
-	// HAZARD: IDs may repeat if the directory is copied or restored from a backup, because
-	// the owner then exists twice; or if the store loses the worker ID's record while the
-	// owner cannot reach it, because the store then gives the worker ID to another owner.
+	// HAZARD: IDs may repeat if the directory is copied or restored from a backup, because the owner
+	// then exists twice; or if the store loses the worker ID's record while the owner cannot reach it,
+	// because the store then gives the worker ID to another owner.
 	LocalCopy string
 
-	// MaxLeap is how far the clock may leap forward. After a larger leap, IDs stop at the end
-	// of the window, because a time that is saved in the store cannot be taken back: see the
-	// package's documentation. 0: 1 minute.
+	// MaxLeap bounds a leap of the clock forward. After a larger leap, IDs stop at the end of the
+	// window, because a bound in the store cannot go back: see the package doc. The default is 1
+	// minute.
 	MaxLeap time.Duration
 
-	// History is how long the store keeps the earlier holders of a worker ID, for [Whois]. It
-	// is counted in ID time, back from the clock. Older holders are dropped when a worker ID or
-	// clock sequence changes hands. 0: 90 days.
+	// History is the time for which the store keeps the earlier holders of a worker ID, for [Whois],
+	// in ID time. Older holders are dropped when a worker ID or clock sequence changes hands. The
+	// default is 90 days.
 	History time.Duration
 
-	// VMClock is the path of a device that reports whether the machine was cloned, such as by
-	// starting a snapshot of it again. After a clone, nothing more of the window is stamped, and
-	// the lease takes another worker ID. With LocalCopy or the store of File the lease ends, and an
-	// Acquire that is under way fails, because the directory was cloned, too. With ReuseKeep only
-	// one copy gets a worker ID, because all copies have the same owner. Linux only. If the path
-	// cannot be used, Acquire fails. Empty: /dev/vmclock0 if it can be used; [Stats] says whether
-	// it is used, and the log why not.
-	//
-	// An ID that was returned before the snapshot exists in each copy.
+	// VMClock is the path of a device that reports clones of the machine, such as another start of a
+	// snapshot. After a clone, nothing more of the window is stamped, and the lease takes another
+	// worker ID; with ReuseKeep only one copy gets one, because all copies have the same owner. With
+	// LocalCopy or the store of File the lease ends, and an Acquire fails, because the directory was
+	// cloned, too. The default is /dev/vmclock0 if it can be used; see Guarded in [Stats]. Linux only.
 	VMClock string
 
-	// Clock is the clock of the lease and of its generator: NewLeased takes it from the
-	// lease. nil: snowflake.SystemClock().
+	// Clock is the clock of the lease and the generator. The default is snowflake.SystemClock().
 	Clock snowflake.Clock
 
-	// MaxClockError is how far the clock may be off when Acquire returns. While the kernel reports
-	// an unsynchronized clock, or one that may be off by more, Acquire waits, and in the end fails
-	// with an error that matches [ErrClockUnsynchronized]. 0: Acquire does not ask, because in
-	// containers and test machines the kernel often reports an unsynchronized clock although it is
-	// right. [Stats] has what the kernel reports. Linux only, with Clock: nil.
+	// MaxClockError bounds the error of the clock when Acquire returns. While the kernel reports an
+	// unsynchronized clock, or a larger error, Acquire waits; if its time is up, the error matches
+	// [ErrClockUnsynchronized]. By default Acquire does not ask the kernel, because in containers and
+	// test machines it often reports an unsynchronized clock that is right. Linux only, without Clock.
 	MaxClockError time.Duration
 
-	// Logger gets what an operator should know: an error if no IDs are issued because the
-	// window has ended, and if IDs may have repeated; a warning if the worker ID was lost, if
-	// the store lost entries, if renewals have failed for half a window, if the store is away
-	// and the LocalCopy is used, if the clock leapt or stepped back, if another live process has the
-	// same Owner, and if the layout will run out within a year; information when a worker ID was acquired, replaced or released,
-	// and when a problem is over. A problem that lasts is logged once, and again if its cause
-	// changes. "next" says what will happen by itself. nil: slog.Default() at the time of Acquire.
+	// Logger gets an error if no IDs are issued because the window has ended, and if IDs may have
+	// repeated; a warning if the worker ID was lost, if the store lost entries, if renewals have
+	// failed for half a window, if the store is away and the LocalCopy is used, if the clock leapt or
+	// stepped back, if another live process has the same Owner, and if the layout will run out within
+	// a year; information when a worker ID was acquired, replaced or released, and when a problem is
+	// over. A problem that lasts is logged once, and again if its cause changes. "next" says what
+	// will happen by itself. The default is slog.Default() at the time of Acquire.
 	Logger *slog.Logger
 
 	named        bool      // Owner is not the default
@@ -154,7 +136,7 @@ type Options struct {
 
 // defaultWindow returns the window of Options whose Window is 0, whatever their layout is.
 func defaultWindow(s Store) time.Duration {
-	if w, ok := s.(Windower); ok && w.DefaultWindow() > 0 {
+	if w, ok := s.(driver.Windower); ok && w.DefaultWindow() > 0 {
 		return w.DefaultWindow()
 	}
 	return 3 * time.Second
@@ -215,11 +197,11 @@ func (o *Options) rules() hold.Rules {
 // now reads the clock without its monotonic part, because comparisons would use it.
 func (o *Options) now() time.Time { return o.Clock.Now().Round(0) }
 
-// trip is how long a renewal waits for the store. It is a little shorter than a call waits
-// for a renewal, so that the call gets the reason why the renewal failed.
+// trip bounds a renewal's wait for the store. It is a little shorter than a call's wait for a renewal,
+// so that the call gets the reason why the renewal failed.
 func (o *Options) trip() time.Duration { return o.Window/3 - o.Window/48 }
 
-// patience is how long Acquire waits for an answer from the store.
+// patience bounds Acquire's wait for an answer from the store.
 func (o *Options) patience() time.Duration { return max(o.Window, time.Second) }
 
 func hostname() string {

@@ -38,34 +38,24 @@ type waiting struct {
 	news   chan struct{} // closed, and made anew, when something changes that calls are told
 }
 
-// Stats says how a Lease is doing.
+// Stats is the state and the history of a Lease.
 type Stats struct {
-	Renewals     uint64 // renewals that succeeded, also those that left the bound where it was
-	Failures     uint64 // how often a renewal, or the replacement of a lost worker ID, failed
+	Renewals     uint64 // renewals that succeeded, even if the bound did not move
+	Failures     uint64 // failures of a renewal, or of the replacement of a lost worker ID
 	Replacements uint64 // lost worker IDs that were replaced
-	Restored     uint64 // how often the store had lost the record, and it was put back
+	Restored     uint64 // lost records that were put back
 
-	// LastError is why the last renewal failed, nil if it succeeded. After a time-out it also has
-	// the error before it.
-	LastError error
+	LastError  error     // of the last renewal, with the error before a time-out; nil after a success
+	Renewed    time.Time // the start of the last successful renewal, by this host's clock
+	Bound      time.Time // the end of the times for which IDs may be issued
+	WaitsUntil time.Time // the end of a wait because the store has lost its entries, or zero
+	Away       error     // with LocalCopy, the store's error at the last renewal, or nil
 
-	Renewed time.Time // when the last successful renewal began, by this host's clock
-	Bound   time.Time // IDs may be issued for times before it
+	Unsafe []string // settings with which the store's engine may lose acknowledged writes
 
-	// WaitsUntil is until when no worker ID is taken because the store has lost its entries. It is
-	// zero if the lease does not wait for that.
-	WaitsUntil time.Time
-
-	// Away is why, with LocalCopy, the store did not get the last renewal; nil if it did.
-	Away error
-
-	// Unsafe has the settings with which the store's engine may lose acknowledged writes. It is nil
-	// if there are none, or if the store was not asked.
-	Unsafe []string
-
-	Clock   ClockSync // what the kernel says of the clock now
+	Clock   ClockSync // the kernel's report on the clock
 	Guarded bool      // the hypervisor reports clones of the machine (see Options.VMClock)
-	Clones  uint64    // how often it has reported one, and the worker ID was given up
+	Clones  uint64    // reported clones, after which the worker ID was given up
 }
 
 // tell wakes the calls that wait for news. mu must be held.

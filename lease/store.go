@@ -2,21 +2,12 @@ package lease
 
 import "github.com/seed-5394e6b1/snowflake/lease/driver"
 
-// What a store has to do is told in package driver. These are its names for those who use one.
+// Package driver documents a store, for those who write one.
 type (
-	Store    = driver.Store
-	Entry    = driver.Entry
-	Windower = driver.Windower
+	Store = driver.Store
+	Entry = driver.Entry
 )
 
-// MaxWindow is the longest Options.Window, unless three ticks of the layout are longer. Because of
-// it, newcomers know how long they have to wait after a store lost its records. Only a directory of
-// which nothing is left does not tell that it was used: see the hazards of [File].
+// MaxWindow is the longest Options.Window, unless three ticks of the layout are longer. It bounds the
+// wait of newcomers after a store lost its records.
 const MaxWindow = driver.MaxWindow
-
-// Errors of a store. See [driver.ErrConflict], [driver.ErrAway] and [driver.ErrRefused].
-var (
-	ErrConflict = driver.ErrConflict
-	ErrAway     = driver.ErrAway
-	ErrRefused  = driver.ErrRefused
-)

@@ -16,42 +16,40 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
-// Mark is a reading of the watermark. It is right whether or not somebody keeps it back.
+// Mark is a reading of the watermark. It is right even if somebody keeps it back.
 type Mark struct {
-	ID     snowflake.ID     // each ID that is issued from now on is greater
-	HeldBy *Holder          // who keeps it further back than its renewals explain; nil: nobody
-	Why    string           // why HeldBy keeps it back, for people
+	ID snowflake.ID // below every ID issued from now on
+
+	// HeldBy is the holder that keeps the watermark further back than its renewals explain, or nil:
+	// by more than Options.FloorEvery and 3 s; or, if that is not set or this process has not read
+	// again and again for half a window, by more than two thirds of the holder's window, or a third
+	// of it and 3 s if that is more; but by two windows in any case.
+	HeldBy *Holder
+	Why    string           // the reason why HeldBy keeps it back, for people
 	Layout snowflake.Layout // of the IDs
 }
 
-// Watermark reads the watermark once: an ID below every ID issued from now on under this store.
-// If each transaction that issues and stores IDs has a [Lease.Hold], every row whose ID is at or
-// below the watermark is there, or never will be. So a poller that reads the rows above its last
-// watermark and up to this one misses none. The watermark never falls, as long as the store keeps
-// its entries. A process whose record was not renewed for a window no longer keeps the watermark
-// back once its bound has passed; docs/watermark.md shows how the database stops it.
+// Watermark reads the watermark once: an ID below every ID issued from now on under this store. If
+// each transaction that issues and stores IDs has a [Lease.Hold], every row whose ID is at or below
+// the watermark is there, or will not come. So a poller that reads the rows above its last watermark
+// and up to this one misses none. The watermark does not fall, as long as the store keeps its
+// entries. A process whose record was not renewed for a window no longer keeps the watermark back
+// once its bound has passed; docs/watermark.md shows how the database stops it.
 //
 // The watermark lags by a third of a window, or by Options.FloorEvery if that is set; and by the
-// slowest clock and the oldest open Hold. A process that starts or releases its lease does not keep
-// it back; a holder that dies does for a window. The watermark is never after the latest bound in
-// the store, so it stands still when nobody holds a worker ID.
+// slowest clock and the oldest open Hold. Starts and releases do not keep it back; a dead holder
+// does for a window, and a generator with RewindTicks for its whole window. The watermark is never
+// after the latest bound in the store, so it stands still when nobody holds a worker ID.
 //
-// HeldBy is set once the watermark lags by more than Options.FloorEvery and 3 s; or, if that is not
-// set or this process has not read again and again for half a window, by more than two thirds of
-// the holder's window, or by a third of it and 3 s if that is more. (It is set once it lags by two
-// windows in any case.) A generator with RewindTicks keeps the watermark where it was when its
-// window began. If the error is not nil, the Mark is empty: the error matches [ErrWiped] if the
-// store has no entries, or ErrBadRecord, ErrConflict if the store refuses to save the watermark, or
-// it is the store's.
-//
-// A call costs two to four reads, two of which list all records, and up to three saves. It may be
-// called by any number of processes. What a process has seen of a store serves all of its calls with
-// that store, if they are not more than three minutes apart and it uses at most 1024 stores in that
-// time; calls with a Store whose type cannot be compared with == share a [WatermarkReader].
+// With an error, the Mark is empty: the error matches [ErrWiped] if the store has no entries, or
+// ErrBadRecord, or ErrConflict if the store refuses to save the watermark, or is the store's. A call
+// costs two to four reads, two of which list all records, and up to three saves. Calls for a store
+// share the process's knowledge of it, if they are at most three minutes apart, for at most 1024
+// stores; if the Store's type cannot be compared with ==, use a [WatermarkReader].
 func Watermark(ctx context.Context, s Store) (Mark, error) { return NewWatermarkReader(s).Read(ctx) }
 
-// WatermarkReader reads the watermark again and again, and remembers how long it has seen each
-// record unchanged, whatever the type of its Store. Its methods may be called by any number of goroutines.
+// WatermarkReader reads the watermark again and again, for a Store of any type. Its methods may be
+// called by any number of goroutines.
 type WatermarkReader struct {
 	store Store
 	slot  chan *book.Watch // has room for one: whoever takes the watch out owns it
@@ -65,7 +63,7 @@ func NewWatermarkReader(s Store) *WatermarkReader {
 	return r
 }
 
-// Read reads the watermark, as [Watermark] does.
+// Read is [Watermark].
 func (r *WatermarkReader) Read(ctx context.Context) (Mark, error) {
 	w, err := machine.TakeOut(ctx, r.slot)
 	if err != nil {

@@ -7,11 +7,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 )
 
-// Hold keeps the watermark below every ID that the lease's generator issues between Hold and
-// done. Call it before a transaction issues its first ID, and call done after the transaction
-// has committed or rolled back; it may be called again. A Hold costs no request. It ends with the
-// lease, when the process ends, and when the lease has lost its worker ID and the lost window
-// has passed.
+// Hold keeps the watermark below every ID that the lease's generator issues between Hold and done.
+// Call it before a transaction issues its first ID, and call done after the transaction has
+// committed or rolled back; done may be called again. A Hold costs no request. It also ends with the
+// lease or the process, and with the window of a lost worker ID.
 func (l *Lease) Hold() (done func()) {
 	l.holds.mu.Lock()
 	defer l.holds.mu.Unlock()

@@ -14,31 +14,24 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Whois returns who issued id, by the records and the history in s: the present holder of
-// id's worker ID, or an earlier one. No other holder can have issued it, because no two
-// holders have an instant of a worker ID and clock sequence in common. Whether the holder
-// actually used this sequence number is not recorded. Whois decodes id with the layout of the
-// store.
+// Whois returns the one holding in which id can have been issued, by the layout, the records and the
+// history of s. It is not recorded whether the holder used this sequence number.
 //
-// If no holder can have issued id, the error matches [ErrNeverIssued]. If id's issuer may have been
-// dropped from the history (see Options.History) or lost, the error matches [ErrForgotten]. Other
-// errors match ErrBadRecord or are the store's.
-//
-// A holder with Options.LocalCopy continues while the store is away, and reports to the store
-// later: when the store answers again or, if the holder has ended, when its owner acquires a lease
-// again. Until then, if the owner may have issued id, the error matches [ErrNotReported], and the
-// Holding is the last one that the store knows: only its Owner can have issued id. If the worker ID
-// was retired ([Retire]), this never changes.
+// The error matches [ErrNeverIssued], [ErrForgotten] or ErrBadRecord, or is the store's. A holder with
+// Options.LocalCopy continues while the store is away, and reports to the store later: when the
+// store answers again or, if the holder has ended, when its owner acquires a lease again. If the
+// owner may have issued id before it has reported, the error matches [ErrNotReported], and the
+// Holding is the last one that the store has: only its Owner can have issued id. After [Retire],
+// this does not change any more.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	by, err := history.Whois(book.LineTo(ctx, s), id)
 	return Holding(by), err
 }
 
-// Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A
-// Holder's State is StateDead if it no longer renews: by the engine's clock or, if the engine has
-// no clock, by this host's. If some records cannot be read, Holders returns the others, with an
-// error that joins the reasons. If starts wait because the store is new or has lost entries, the
-// error matches [ErrWiped], too.
+// Holders returns the holders of all used worker IDs, sorted by worker ID. Holders count as dead by
+// the engine's clock or, if the engine has no clock, by this host's. If some records cannot be read,
+// Holders returns the others, with an error that joins the reasons. If starts wait because the store
+// is new or has lost entries, the error matches [ErrWiped], too.
 func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	from := book.LineTo(ctx, s)
 	found, bad, err := book.AllRecords(from)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
 // Link is a client whose network can be cut.
@@ -57,7 +58,7 @@ func through[T any](l *Link, call func() (T, error)) (T, error) {
 
 // DefaultWindow returns the store's default window, or 0.
 func (l *Link) DefaultWindow() time.Duration {
-	if w, ok := l.Store.(lease.Windower); ok {
+	if w, ok := l.Store.(driver.Windower); ok {
 		return w.DefaultWindow()
 	}
 	return 0
