@@ -53,8 +53,8 @@ type timeline struct {
 // never is after every tick.
 const never = math.MaxInt64
 
-// New returns the index of a store without records. d is the store's door.
-func New(d protocol.Door) *Index {
+// newIndex returns the index of a store without records. d is the store's door.
+func newIndex(d protocol.Door) *Index {
 	h := &Index{layout: d.Layout, far: map[int]*past{}}
 	h.near = make([]*past, min(nearest, 1<<d.Layout.WorkerBits))
 	h.none = past{whole: h.wholeFrom(d, protocol.Record{}), notReported: never}
@@ -89,9 +89,9 @@ func (h *Index) wholeFrom(d protocol.Door, r protocol.Record) int64 {
 	return never
 }
 
-// Add adds what is known of the worker ID of r. earlier are the holdings that its record does not
+// add adds what is known of the worker ID of r. earlier are the holdings that its record does not
 // have; whole says that they are all there. d is the store's door.
-func (h *Index) Add(d protocol.Door, r protocol.Record, earlier []protocol.Holding, whole bool) {
+func (h *Index) add(d protocol.Door, r protocol.Record, earlier []protocol.Holding, whole bool) {
 	p := &past{whole: never, notReported: never}
 	h.put(r.Worker, p)
 	if whole {
@@ -134,9 +134,8 @@ func (h *Index) Add(d protocol.Door, r protocol.Record, earlier []protocol.Holdi
 }
 
 // timeline returns the ticks of each holding. If a change to another clock sequence was given up,
-// because its answer was lost, the history may have a holding with a later end than it had. Later
-// holders began at its real end. So if several holdings have a tick, it is of the one that began
-// last.
+// because its answer was lost, the history may give a holding too late an end. Later holders began
+// at its real end. So a tick of several holdings is of the one that began last.
 func (h *Index) timeline(holdings []*protocol.Holding) timeline {
 	slices.Reverse(holdings) // of those with one beginning, the first comes last
 	slices.SortStableFunc(holdings, func(a, b *protocol.Holding) int { return a.From.Compare(b.From) })

@@ -32,9 +32,9 @@ func idAt(l snowflake.Layout, worker, seq int, t time.Time) snowflake.ID {
 // audited returns the Index of a door and records, whose chunks are all there unless a worker ID
 // is in torn.
 func audited(d protocol.Door, torn int, records ...protocol.Record) *Index {
-	h := New(d)
+	h := newIndex(d)
 	for _, r := range records {
-		h.Add(d, r, nil, r.Worker != torn)
+		h.add(d, r, nil, r.Worker != torn)
 	}
 	return h
 }
@@ -210,7 +210,7 @@ func BenchmarkHistory(b *testing.B) {
 	begun := l.Epoch.Time().Add(24 * time.Hour)
 	const holdings, each = 100_000, 1000 * time.Second
 	d := protocol.Door{Name: "s", Layout: l, Open: true}
-	h := New(d)
+	h := newIndex(d)
 	for worker := range 1024 {
 		r := protocol.Record{Worker: worker, Layout: l, Holder: protocol.Holder{Token: "now", Store: "s"}, Version: "1", Bounds: []time.Time{begun}}
 		for n := range holdings / 1024 {
@@ -221,7 +221,7 @@ func BenchmarkHistory(b *testing.B) {
 				Token:  "t",
 			})
 		}
-		h.Add(d, r, nil, true)
+		h.add(d, r, nil, true)
 	}
 	for _, order := range []string{"sorted", "shuffled"} {
 		b.Run("order="+order, func(b *testing.B) {

@@ -31,7 +31,7 @@ func Read(s book.Line) (*Index, error) {
 	if d.Version == "" {
 		return nil, fmt.Errorf("%w: the store has no entries", book.ErrWiped)
 	}
-	h := New(d)
+	h := newIndex(d)
 	for worker := range bad {
 		h.put(worker, &past{whole: never, notReported: never})
 	}
@@ -46,7 +46,7 @@ func Read(s book.Line) (*Index, error) {
 		if err != nil {
 			bad[r.Worker], whole = err, false
 		}
-		h.Add(d, r, holdings, whole)
+		h.add(d, r, holdings, whole)
 	}
 	return h, errors.Join(slices.Collect(maps.Values(bad))...)
 }
@@ -68,8 +68,8 @@ func Whois(s book.Line, id snowflake.ID) (protocol.Holding, error) {
 		return protocol.Holding{}, err
 	}
 	earlier, whole, unread := wholeHistory(s, &r)
-	h := New(d)
-	h.Add(d, r, earlier, whole)
+	h := newIndex(d)
+	h.add(d, r, earlier, whole)
 	by, err := h.Whois(id)
 	if err == nil {
 		return *by, nil
@@ -89,7 +89,7 @@ func Whois(s book.Line, id snowflake.ID) (protocol.Holding, error) {
 	return protocol.Holding{}, err
 }
 
-// why says why the history of r has no issuer for an ID.
+// why returns the reason why the history of r names no issuer of an ID.
 func why(d protocol.Door, err error, r protocol.Record, id snowflake.Parts) string {
 	begins, known := d.Complete(r)
 	switch {

@@ -84,8 +84,8 @@ func (d Door) Encode() []byte {
 	return b
 }
 
-// Mistaken reports whether somebody believed that the store was new and opened d, although a holder
-// that was given its worker ID in the store called name has put its record back.
+// Mistaken reports whether d was opened as the door of a new store, although the store was in use:
+// name is the store's in the record of a holder that has put its record back.
 func (d Door) Mistaken(name string) bool { return d.Open && !d.Healed && d.Name != name }
 
 // Advance returns the door to save in place of a door that is not open, and how much longer it
