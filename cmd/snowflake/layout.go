@@ -46,7 +46,8 @@ the layouts that have a name.
 
 // layoutFlag defines --layout, and returns its value.
 func layoutFlag(c *cobra.Command) *snowflake.Layout {
-	l := command.LayoutFlag(c.Flags(), "snowflake help layout")
+	l := new(snowflake.Layout)
+	command.LayoutFlag(c.Flags(), l, "snowflake help layout")
 	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(texts.LayoutNames(), cobra.ShellCompDirectiveNoFileComp))
 	return l
 }

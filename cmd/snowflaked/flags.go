@@ -20,22 +20,16 @@ import (
 
 // config holds the settings of the server.
 type config struct {
-	listen, admin, hosts string
-	store, owner         string
-	window, drain, grace time.Duration
-	watermark, floor     time.Duration
-	maxClockError        time.Duration
-	vmClock              string
-	first, count         int
-	generator            snowflake.Options
-	server               server.Options
-	tokenFile            string
-	cert, key, clientCA  string
-	logFormat            string
-	accessLog, newStore  bool
-	maxConnections       int
-	layout               *snowflake.Layout
-	policy               string
+	listen, admin, hosts, store    string
+	drain, grace, watermark        time.Duration
+	lease                          lease.Options
+	generator                      snowflake.Options
+	server                         server.Options
+	policy                         string
+	tokenFile, cert, key, clientCA string
+	logFormat                      string
+	accessLog                      bool
+	maxConnections                 int
 }
 
 const defaultListen = "127.0.0.1:8080"
@@ -75,28 +69,27 @@ func (p *program) define(c *config, cmd *cobra.Command) {
 		"`ADDRESS` that serves only /healthz, /readyz, /metrics and gRPC's health, without token and TLS,\n"+
 			"such as :8081: probes are answered there even when clients use all connections of --listen. Empty: none")
 	p.storeFlag(&c.store, cmd)
-	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, shown to people; it gets its last worker ID again if that is free.\n"+
+	fs.StringVar(&c.lease.Owner, "owner", "", "`NAME` of this instance, shown to people; it gets its last worker ID again if that is free.\n"+
 		"Empty: the host's name")
 	fs.StringVar(&c.server.Fleet, "fleet", "",
 		"`NAME` of the servers that share the store, a label of the metrics: set it if one job has several\n"+
 			"fleets")
-	rangeFlags(fs, &c.first, &c.count)
-	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("how long IDs continue during an outage of the store. At most %v.\n"+
+	leaseFlags(fs, &c.lease, "")
+	fs.DurationVar(&c.lease.Window, "window", 0, fmt.Sprintf("how long IDs continue during an outage of the store. At most %v.\n"+
 		"0: the store's default, such as 3s with file: and 2m with s3:", lease.MaxWindow))
-	fs.BoolVar(&c.newStore, "new-store", false, newStoreUsage)
 	fs.DurationVar(&c.watermark, "watermark", 0,
 		"how often to read the store's watermark, 1s or more, for the metric of its age and the header\n"+
 			"Snowflake-Watermark. 0: only when a client reads it (GET /watermark)")
-	fs.DurationVar(&c.floor, "floor-every", 0,
+	fs.DurationVar(&c.lease.FloorEvery, "floor-every", 0,
 		"how often to save a floor for the watermark, such as 1s, while a client reads it: the watermark\n"+
 			"lags by as much. 0: three times in a window. At most a third of --window")
-	fs.DurationVar(&c.maxClockError, "max-clock-error", 0,
+	fs.DurationVar(&c.lease.MaxClockError, "max-clock-error", 0,
 		"at the start, wait until the kernel reports an error of the clock of at most this, such as 100ms.\n"+
 			"0: do not wait")
-	fs.StringVar(&c.vmClock, "vmclock", "",
+	fs.StringVar(&c.lease.VMClock, "vmclock", "",
 		"`DEVICE` that reports clones of the machine; if it cannot be used, the server does not start.\n"+
 			"Empty: /dev/vmclock0, if it can be used. Linux only")
-	c.layout = layoutFlag(cmd)
+	layoutFlag(cmd, &c.generator.Layout)
 	fs.StringVar(&c.policy, "policy", "wait:10ms", "the `POLICY` for a clock that goes back: wait:TIME, fail, clockseq or rewind:TICKS")
 	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
 	command.DatacenterFlag(fs, &c.generator.Datacenter)
@@ -126,13 +119,13 @@ func (p *program) define(c *config, cmd *cobra.Command) {
 	fs.BoolVar(&c.accessLog, "access-log", false, "log each request, in some 150 bytes")
 }
 
-const newStoreUsage = "the store has never been used: do not wait in case its entries were lost"
-
-// rangeFlags defines the flags of the range of worker IDs that may be leased.
-func rangeFlags(fs *pflag.FlagSet, first, count *int) {
-	fs.IntVar(first, "first", 0, "the first worker ID, a `NUMBER`, that may be leased, if lower ones are used by others, such as\n"+
+// leaseFlags defines the flags of the worker IDs that may be leased, and --new-store, whose usage
+// ends with more.
+func leaseFlags(fs *pflag.FlagSet, o *lease.Options, more string) {
+	fs.IntVar(&o.First, "first", 0, "the first worker ID, a `NUMBER`, that may be leased, if lower ones are used by others, such as\n"+
 		"the function of snowflake sql --generate")
-	fs.IntVar(count, "count", 0, "how many worker IDs, from --first on, may be leased. 0: all up to the layout's last one")
+	fs.IntVar(&o.Count, "count", 0, "how many worker IDs, from --first on, may be leased. 0: all up to the layout's last one")
+	fs.BoolVar(&o.NewStore, "new-store", false, "the store has never been used: do not wait in case its entries were lost"+more)
 }
 
 // check returns an error that names the flag if a value cannot work.
@@ -143,12 +136,12 @@ func (c *config) check() error {
 		}
 	}
 	if err := cmp.Or(
-		command.AtLeast("window", c.window, 0), command.AtLeast("floor-every", c.floor, 0), command.AtLeast("max-clock-error", c.maxClockError, 0),
+		command.AtLeast("window", c.lease.Window, 0), command.AtLeast("floor-every", c.lease.FloorEvery, 0), command.AtLeast("max-clock-error", c.lease.MaxClockError, 0),
 		command.AtLeast("drain", c.drain, 0), command.AtLeast("grace", c.grace, 0), command.AtLeast("borrow-ahead", c.generator.BorrowAhead, 0),
 		command.AtLeast("timeout", c.server.Timeout, time.Millisecond), command.AtLeast("max-stream-time", c.server.MaxStreamTime, time.Millisecond),
 		command.AtLeast("max-ids", c.server.MaxIDs, 1), command.AtLeast("max-in-flight", c.server.MaxInFlight, 1),
 		command.AtLeast("max-per-client", c.server.MaxPerClient, 0), command.AtLeast("max-connections", c.maxConnections, 1),
-		command.AtLeast("first", c.first, 0), command.AtLeast("count", c.count, 0),
+		command.AtLeast("first", c.lease.First, 0), command.AtLeast("count", c.lease.Count, 0),
 	); err != nil {
 		return err
 	}
@@ -170,8 +163,6 @@ func (c *config) check() error {
 // try makes a generator and a server with the options, and discards them, to report a wrong option
 // before a worker ID is acquired.
 func (c *config) try() error {
-	l := *c.layout
-	c.generator.Layout = l
 	var err error
 	if c.generator.OnBackward, c.generator.RewindTicks, err = parsePolicy(c.policy); err != nil {
 		return command.Refused("--policy: %w", err)
@@ -188,13 +179,13 @@ func (c *config) try() error {
 	if _, err := server.New(gen, &c.server); err != nil {
 		return command.Refused("--max-in-flight, --max-per-client, --max-ids: %w", err)
 	}
-	if c.window != 0 {
-		if err := command.AtLeast("window", c.window, max(time.Millisecond, l.Unit)); err != nil {
+	if c.lease.Window != 0 {
+		if err := command.AtLeast("window", c.lease.Window, max(time.Millisecond, c.generator.Layout.Unit)); err != nil {
 			return err
 		}
 	}
-	if c.window > lease.MaxWindow {
-		return command.Refused("--window %v is over %v", c.window, lease.MaxWindow)
+	if c.lease.Window > lease.MaxWindow {
+		return command.Refused("--window %v is over %v", c.lease.Window, lease.MaxWindow)
 	}
 	return nil
 }

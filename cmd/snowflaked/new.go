@@ -30,15 +30,14 @@ HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 	var n command.NewFlags
 	n.Define(c.Flags())
 	o := new(lease.Options)
-	rangeFlags(c.Flags(), &o.First, &o.Count)
-	c.Flags().BoolVar(&o.NewStore, "new-store", false, newStoreUsage+".\n"+
-		"With a directory it never waits, because a person who issues IDs knows the directory")
-	layout := layoutFlag(c)
+	leaseFlags(c.Flags(), o, ".\nWith a directory it never waits, because a person who issues IDs knows the directory")
+	var opts snowflake.Options
+	layoutFlag(c, &opts.Layout)
 	var url string
 	p.storeFlag(&url, c)
 	p.jsonFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		opts := snowflake.Options{Layout: *layout, Datacenter: n.Datacenter}
+		opts.Datacenter = n.Datacenter
 		trial := opts
 		trial.Clock = snowflake.SystemClock() // so that the process keeps no generator
 		if _, err := snowflake.New(0, &trial); err != nil {

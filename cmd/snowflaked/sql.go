@@ -23,13 +23,12 @@ has the range of worker IDs that the leases need.`,
 	}
 	var g sqltext.Generator
 	generate := g.Flags(c.Flags())
-	layout := layoutFlag(c)
+	layoutFlag(c, &g.Layout)
 	c.MarkFlagsRequiredTogether("generate", "worker")
 	p.asks(c, func(ctx context.Context, store lease.Store, _ []string) error {
 		if !*generate {
 			return command.Refused("sql needs --generate and --worker; \"snowflake sql\" prints functions that decode IDs")
 		}
-		g.Layout = *layout
 		made, err := g.Generate(sqltext.PostgreSQL)
 		if err != nil {
 			return command.Refused("%w", err)

@@ -76,11 +76,10 @@ func (p *program) storeFlag(url *string, c *cobra.Command) {
 		"in SNOWFLAKED_STORE: users of the host can see the flags")
 }
 
-// layoutFlag defines --layout, and returns its value.
-func layoutFlag(c *cobra.Command) *snowflake.Layout {
-	l := command.LayoutFlag(c.Flags(), "snowflaked help layouts")
+// layoutFlag defines --layout.
+func layoutFlag(c *cobra.Command, l *snowflake.Layout) {
+	command.LayoutFlag(c.Flags(), l, "snowflaked help layouts")
 	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(texts.LayoutNames(), cobra.ShellCompDirectiveNoFileComp))
-	return l
 }
 
 // stateDir returns the default directory of the worker IDs, in the user's state directory.
@@ -123,10 +122,11 @@ may repeat until a live process has put its entries back. So do not run it at ea
 start or deployment.`,
 		Args: noArgs,
 	}
-	l := layoutFlag(c)
+	var l snowflake.Layout
+	layoutFlag(c, &l)
 	p.asks(c, func(ctx context.Context, store lease.Store, _ []string) error {
 		url := stores.Redact(c.Flags().Lookup("store").Value.String())
-		err := lease.Init(ctx, store, *l)
+		err := lease.Init(ctx, store, l)
 		was := errors.Is(err, lease.ErrInitialized)
 		if err != nil && (!was || errors.Is(err, lease.ErrLayout)) {
 			return err

@@ -75,12 +75,9 @@ func (c *config) acquire(ctx context.Context, w *waiting) (got acquired, err err
 	if err != nil {
 		return got, err
 	}
-	got.lease, err = lease.Acquire(ctx, got.store, &lease.Options{
-		Layout: c.generator.Layout, Owner: c.owner, First: c.first, Count: c.count,
-		Window: c.window, FloorEvery: c.floor, NewStore: c.newStore,
-		MaxClockError: c.maxClockError, VMClock: c.vmClock,
-		Logger: slog.New(listening{slog.Default().Handler(), w}),
-	})
+	c.lease.Layout = c.generator.Layout
+	c.lease.Logger = slog.New(listening{slog.Default().Handler(), w})
+	got.lease, err = lease.Acquire(ctx, got.store, &c.lease)
 	if err != nil {
 		_ = got.closeStore()
 		return got, fmt.Errorf("no worker ID was acquired: %w", err)

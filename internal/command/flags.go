@@ -45,15 +45,13 @@ func Fits(l snowflake.Layout, p snowflake.Parts) error {
 	return err
 }
 
-// LayoutFlag defines --layout, and returns its value, which is set when the arguments are parsed.
-// help is the command that explains layouts.
-func LayoutFlag(fs FlagSet, help string) *snowflake.Layout {
-	l := snowflake.DefaultLayout()
+// LayoutFlag defines --layout. help is the command that explains layouts.
+func LayoutFlag(fs FlagSet, l *snowflake.Layout, help string) {
+	*l = snowflake.DefaultLayout()
 	fs.Func("layout", "`NAME|SPEC` of the layout, such as twitter or 41/10/12: see "+help, func(text string) (err error) {
-		l, err = texts.Layout(text)
+		*l, err = texts.Layout(text)
 		return err
 	})
-	return &l
 }
 
 // DatacenterFlag defines --datacenter.
