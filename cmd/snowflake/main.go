@@ -84,11 +84,14 @@ and sql do the same as those here, and use the leases, too.`,
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
 	help.Args = func(_ *cobra.Command, args []string) error {
-		c, _, err := root.Find(args)
-		if err == nil && c.GroupID == others {
-			return c.RunE(c, args)
+		c, rest, err := root.Find(args)
+		switch {
+		case err != nil:
+			return err
+		case c.GroupID == others:
+			return c.RunE(c, rest)
 		}
-		return err
+		return cobra.NoArgs(c, rest)
 	}
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})

@@ -105,8 +105,8 @@ func retire(ctx context.Context, s lease.Store, worker int) error {
 	}
 	err := lease.Retire(ctx, s, worker)
 	if errors.As(err, new(*lease.RetireError)) {
-		if holders, _ := lease.Holders(ctx, s); len(holders) > 0 {
-			err = cmp.Or(command.Fits(holders[0].Layout, snowflake.Parts{Worker: worker}), err)
+		if h, _ := lease.ReadHistory(ctx, s); h != nil {
+			err = cmp.Or(command.Fits(h.Layout(), snowflake.Parts{Worker: worker}), err)
 		}
 	}
 	return err

@@ -124,11 +124,14 @@ SNOWFLAKED_TLS_CERT.`,
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
 	help.Args = func(_ *cobra.Command, args []string) error {
-		c, _, err := root.Find(args)
-		if err == nil && c.GroupID == others {
-			return c.RunE(c, args)
+		c, rest, err := root.Find(args)
+		switch {
+		case err != nil:
+			return err
+		case c.GroupID == others:
+			return c.RunE(c, rest)
 		}
-		return err
+		return cobra.NoArgs(c, rest)
 	}
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
