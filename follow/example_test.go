@@ -19,8 +19,8 @@ var (
 )
 
 // An outbox: an order and its event are stored in one transaction, and another process delivers the
-// events. db comes from sql.Open("pgx", url) and store, from which the worker IDs come, from
-// sqllease.New(db, sqllease.PostgreSQL, nil).
+// events. db is sql.Open("pgx", url), and store, for the worker IDs, is sqllease.New(db,
+// sqllease.PostgreSQL, nil).
 func Example() {
 	fence, err := follow.NewFence(follow.PostgreSQL, "outbox_fence")
 	check(err)
@@ -38,7 +38,7 @@ func Example() {
 	// In each process that takes orders:
 	start, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	// With FloorEvery of a second, events are delivered some 2 s after the commit.
+	// With a FloorEvery of a second, events are delivered about 2 s after the commit.
 	l, err := lease.Acquire(start, store, &lease.Options{FloorEvery: time.Second})
 	check(err)
 	defer l.Release(ctx)
@@ -61,7 +61,7 @@ func Example() {
 		return err
 	}))
 
-	// In the process that delivers, one at a time:
+	// In the process that delivers, of which only one runs at a time:
 	type event struct {
 		id   snowflake.ID
 		text string
@@ -89,11 +89,11 @@ func Example() {
 		})
 		if errors.Is(err, follow.ErrRewound) { // the database was restored, or failed over
 			log.Print(err)
-			continue // the next span sets the cursor back, and some events come again
+			continue // the next span sets the cursor back, and some events are repeated
 		}
 		check(err)
 		for _, e := range events {
-			deliver(e.id, e.text) // after a crash an event may come again, with the same ID
+			deliver(e.id, e.text) // after a crash an event may be repeated, with the same ID
 		}
 		result, err := db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1 WHERE id = $2`, span.UpTo, span.After)
 		check(err)
@@ -101,8 +101,8 @@ func Example() {
 	}
 }
 
-// A projection: the results of processing the rows are stored with the cursor, in one transaction.
-// So each row is processed once, even if two processes do this at the same time: one of them ends.
+// A projection: the results are stored in one transaction with the cursor. So each row is processed
+// once, even if two processes run at the same time: one of them ends.
 func ExampleReader_Next() {
 	var (
 		fence  *follow.Fence
@@ -114,7 +114,7 @@ func ExampleReader_Next() {
 		s, err := r.Next(ctx)
 		if errors.Is(err, follow.ErrRewound) { // the database was restored, or failed over
 			log.Print(err)
-			continue // the next span sets the cursor back; ON CONFLICT skips rows that come again
+			continue // the next span sets the cursor back; ON CONFLICT skips repeated rows
 		}
 		check(err)
 		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
@@ -124,12 +124,12 @@ func ExampleReader_Next() {
 		check(err)
 		result, err := tx.ExecContext(ctx, `UPDATE seen_cursor SET id = $1 WHERE id = $2`, s.UpTo, s.After)
 		check(err)
-		checkOne(result) // or the program ends, and the transaction is rolled back
+		checkOne(result) // otherwise the program ends, and the transaction is rolled back
 		check(tx.Commit())
 	}
 }
 
-// checkOne ends the program if the cursor is not where the program left it.
+// checkOne ends the program if the cursor was changed by another one.
 func checkOne(result sql.Result) {
 	if n, err := result.RowsAffected(); err != nil || n != 1 {
 		log.Fatalf("another process uses this cursor, too: %d rows, %v", n, err)

@@ -20,7 +20,7 @@ import (
 
 const table = "workers"
 
-// configOf returns the config of a process that uses a server.
+// configOf returns the config for a server.
 func configOf(addr string) aws.Config {
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://" + addr),
@@ -57,7 +57,7 @@ func primary(space, key string) map[string]types.AttributeValue {
 	}
 }
 
-// wipe deletes a store's items.
+// wipe deletes all items of a store.
 func (s *service) wipe(t testing.TB, space string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -103,7 +103,7 @@ func BenchmarkServer(b *testing.B) { servertest.Bench(b, start(b).suite()) }
 
 func BenchmarkStarts(b *testing.B) { servertest.Starts(b, start(b).suite()) }
 
-// shared returns a server for the tests that do not stop it.
+// shared returns a server for tests that do not stop it.
 var shared = servertest.Shared(func(t testing.TB) *service { return start(t) })
 
 func TestIdleConnectionsThatAreHalfOpenAreClosed(t *testing.T) {

@@ -43,8 +43,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	})
 }
 
-// A List that DynamoDB throttles on its way goes on with the page that was refused. If it began
-// anew, the pages would count again, and a list of more pages than the limit has would never end.
+// After throttling, List continues with the refused page. If it started again, all pages would
+// count again, and a list of more pages than the limit would not end.
 func TestThrottledListGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages, limit = 30, 12 // pages of 1 MB, of which a partition gives 12 a second
@@ -82,7 +82,7 @@ func TestThrottledListGoesOn(t *testing.T) {
 	})
 }
 
-// Each read is strongly consistent: dynalite is it always, and DynamoDB if it is asked.
+// Each read asks for strong consistency. (Dynalite is always consistent.)
 func TestReadsAreConsistent(t *testing.T) {
 	cfg := configOf("127.0.0.1:1")
 	var sent []string
@@ -100,7 +100,7 @@ func TestReadsAreConsistent(t *testing.T) {
 	}
 }
 
-// An item that somebody else made is not changed, unless its version is named.
+// An item of another program is changed only with its version.
 func TestForeignItemIsNotChanged(t *testing.T) {
 	t.Parallel()
 	s, space := shared(t), servertest.NewSpace()

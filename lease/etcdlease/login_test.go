@@ -23,11 +23,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
 
-// ttl is how long an unused token is valid.
+// ttl is the time after which an unused token expires.
 const ttl = time.Second
 
-// startWithUsers starts a cluster with the users root, writer and reader, who have the password
-// secret. Nobody else may connect.
+// startWithUsers starts a cluster with the users root, writer and reader, with the password
+// "secret", and no others.
 func startWithUsers(t *testing.T, n int) servertest.Cluster {
 	t.Helper()
 	members := start(t, n, "--bcrypt-cost", "4", "--auth-token-ttl", fmt.Sprint(ttl.Seconds()))
@@ -61,7 +61,7 @@ func login(t *testing.T, addr, user, password string, options ...grpc.DialOption
 	return client, err
 }
 
-// TestLogin has the tests of a server with users, one after the other.
+// TestLogin runs the tests of a server with users, one after another.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	members := startWithUsers(t, 1)
@@ -147,7 +147,7 @@ func missingRights(t *testing.T, addr string) {
 	assert.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
 }
 
-// logsInAgain checks that a client goes on by itself after a fault that makes its token invalid. It
+// logsInAgain checks that a client recovers by itself from a fault that makes its token invalid. It
 // reaches the first member through the proxy.
 func logsInAgain(t *testing.T, members servertest.Cluster, fault func(*servertest.Proxy)) {
 	p := servertest.NewProxy(t, members[0].Addr)

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
 
-// window is the window of the holders here.
+// window is the holders' window in the tests.
 const window = time.Second
 
 // start starts a cluster of n members.
@@ -48,7 +48,7 @@ func start(t testing.TB, n int, args ...string) servertest.Cluster {
 	})
 }
 
-// ready returns nil if the member can write, or refuses to because there is no user.
+// ready returns nil if the member can write, or if it refuses the client for lack of a user.
 func ready(addr string) error {
 	client, err := clientv3.New(etcdlease.Config(addr))
 	if err != nil {
@@ -71,7 +71,7 @@ func connect(t testing.TB, addr string) *clientv3.Client {
 	return client
 }
 
-// shared returns the address of the server for the tests that do not stop it.
+// shared returns the address of the server for tests that do not stop it.
 var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1).Addrs() })
 
 // opened opens a client's store.
@@ -94,11 +94,11 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// at returns a server or cluster for the suites.
+// at returns a server or a cluster for the suites.
 func at(addr string) servertest.Server {
 	return servertest.Server{
 		Addr: addr,
-		// This is what "etcdctl del" does.
+		// As etcdctl del does.
 		Wipes: map[string]func(testing.TB, string){"Prefix": func(t testing.TB, space string) {
 			servertest.Must(connect(t, addr).Delete(t.Context(), prefix(space), clientv3.WithPrefix()))(t)
 		}},

@@ -39,8 +39,8 @@ func TestNoClientIsRefused(t *testing.T) {
 	}
 }
 
-// refused checks that each method fails within a time with an error that matches target and says
-// what is wrong.
+// refused checks that each method returns an error within a time. The error must match target and
+// contain a text.
 func refused(t *testing.T, s lease.Store, limit time.Duration, target error, says ...string) {
 	t.Helper()
 	for name, call := range servertest.Calls(s, "key") {
@@ -54,7 +54,8 @@ func refused(t *testing.T, s lease.Store, limit time.Duration, target error, say
 	}
 }
 
-// through opens a store whose requests go to see first. If see returns an error, it is the answer.
+// through opens a store that calls see for each request. If see returns an error, the request fails
+// with it.
 func through(t *testing.T, addr string, see func(req any) error) *etcdlease.Store {
 	t.Helper()
 	c := etcdlease.Config(addr)
@@ -73,7 +74,7 @@ func through(t *testing.T, addr string, see func(req any) error) *etcdlease.Stor
 	return opened(t, client, &etcdlease.Options{Prefix: prefix(servertest.NewSpace())})
 }
 
-// Acquire asks again if the cluster cannot answer for a while.
+// Acquire retries while the cluster cannot answer.
 func TestUnavailableClusterIsAwayOrLate(t *testing.T) {
 	t.Parallel()
 	addr := shared(t)
@@ -118,7 +119,7 @@ func dialing(t *testing.T, dial func(addr string) (net.Conn, error), endpoints .
 	return servertest.Must(clientv3.New(c))(t)
 }
 
-// The client tries to connect again within 1.5 s, even after a long outage.
+// Even after a long outage, the client reconnects within 1.5 s.
 func TestClientReconnectsSoonAfterALongOutage(t *testing.T) {
 	t.Parallel()
 	// Without Config, the client waits for over 1.5 s after a few tries.
@@ -148,7 +149,7 @@ func (*member) Range(context.Context, *pb.RangeRequest) (*pb.RangeResponse, erro
 	return &pb.RangeResponse{}, nil
 }
 
-// line is a client's connection, on which nothing is heard while the server hangs.
+// line is a client's connection, without replies while the server hangs.
 type line struct {
 	net.Conn
 	hangs *atomic.Bool
@@ -160,7 +161,7 @@ func (l line) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// A client asks the members in turn. If one of them hangs, the client soon asks only the others.
+// A client uses the members in turn. If one of them hangs, the client soon uses only the others.
 func TestClientAvoidsAHangingMember(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

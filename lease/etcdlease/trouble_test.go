@@ -20,11 +20,11 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	s := server(t, "--quota-backend-bytes", fmt.Sprint(8<<20))
 	s.Window = window
 	servertest.Troubles(t, s, servertest.NewHost(t, s.Addr), quotaIsFull(s.Addr))
-	// If a cluster loses writes, its revisions come again.
+	// If a cluster loses writes, its revisions repeat.
 	t.Run("LostVersionsDoNotComeAgain", func(t *testing.T) { servertest.LostVersionsDoNotComeAgain(t, s) })
 }
 
-// quotaIsFull is the trouble of a cluster that has no space. An operator makes space and disarms
+// quotaIsFull is the trouble of a cluster without space, until an operator frees space and disarms
 // the alarm.
 func quotaIsFull(addr string) servertest.Trouble {
 	return servertest.Trouble{Name: "QuotaIsFull", Says: []string{rpctypes.ErrNoSpace.Error()},

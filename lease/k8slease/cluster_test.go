@@ -32,10 +32,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// This file is longer than the store: other programs write Leases, too, and each field that they
-// may change has its test.
+// This file is longer than the store, because other programs write Leases, too, and each field that
+// they may change has a test.
 
-// TestCluster has the tests that share a server and do not disturb it.
+// TestCluster runs the tests that share a server and do not disturb it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -71,10 +71,10 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// cluster is a server whose objects a test can change as kubectl does.
+// cluster is a server whose objects a test can change like kubectl.
 type cluster struct{ *kubetest.Server }
 
-// nobody is a cluster that is not asked.
+// nobody is a cluster that gets no requests.
 var nobody = cluster{&kubetest.Server{Addr: "127.0.0.1:1"}}
 
 // leases returns the path of a namespace's Leases.
@@ -134,7 +134,7 @@ func whatKubectlShows(t *testing.T, c *cluster) {
 	}
 }
 
-// through opens a store whose requests go through a function, which may send them on.
+// through opens a store whose requests go through a function, which may forward them.
 func (c *cluster) through(
 	t *testing.T, prefix string, f func(send http.RoundTripper, req *http.Request) (*http.Response, error),
 ) *k8slease.Store {
@@ -146,7 +146,7 @@ func (c *cluster) through(
 	return servertest.Must(k8slease.New(cfg, in(prefix)))(t)
 }
 
-// A read asks for what is stored now: any resourceVersion would let the server answer from a cache.
+// Reads have no resourceVersion, which would let the server answer from a cache.
 func requests(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	var mu sync.Mutex
@@ -190,8 +190,8 @@ func requests(t *testing.T, c *cluster) {
 	did("a renewal of what was deleted", err, lease.ErrConflict, "PATCH "+object, "GET "+object)
 }
 
-// If somebody puts labels and annotations on an object, as kubectl does, the holder renews, and
-// they stay.
+// A holder's renewals keep labels and annotations that were added to an object, for example with
+// kubectl.
 func changedByOthers(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	s := open(t, c.Addr, in(prefix))
@@ -203,8 +203,8 @@ func changedByOthers(t *testing.T, c *cluster) {
 	assert.NoError(t, s.Delete(t.Context(), "worker/7", e.Version))
 }
 
-// If somebody removes the labels, no list misses the entry: a watermark would pass IDs of its
-// holder.
+// Lists include entries whose labels were removed. Otherwise a watermark would pass IDs of their
+// holders.
 func labelsRemoved(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	s := open(t, c.Addr, in(prefix))
@@ -221,7 +221,7 @@ func labelsRemoved(t *testing.T, c *cluster) {
 	assert.Len(t, all, 5)
 }
 
-// A Lease that somebody else made is not changed, and does not pass for an entry, or for none.
+// A Lease of another program is not changed, and counts neither as an entry nor as none.
 func inTheWay(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	s := open(t, c.Addr, in(prefix))
@@ -248,8 +248,8 @@ func inTheWay(t *testing.T, c *cluster) {
 	assert.Equal(t, []lease.Entry{e}, marks)
 }
 
-// A Lease of this package whose annotation somebody removed may be replaced by whoever has seen it
-// so, and nobody else.
+// A Lease of this package without its annotation may be replaced, but only by a client that has
+// read it in this state.
 func annotationRemoved(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	s, name := open(t, c.Addr, in(prefix)), prefix+"--store"
@@ -294,8 +294,8 @@ func wrongToken(t *testing.T, c *cluster) {
 	assert.True(t, apierrors.IsUnauthorized(errors.Unwrap(err)))
 }
 
-// If the API server stores a value, and answers that it is too busy, client-go sends the request
-// again. The Put has succeeded.
+// If the API server stores a value but answers that it is too busy, client-go repeats the request.
+// The Put succeeds.
 func sentTwice(t *testing.T, c *cluster) {
 	var left atomic.Int64
 	s := c.through(t, servertest.NewSpace(), func(send http.RoundTripper, req *http.Request) (*http.Response, error) {
@@ -315,8 +315,7 @@ func sentTwice(t *testing.T, c *cluster) {
 	assert.Equal(t, e, got)
 }
 
-// Copies of a cloned machine may draw the same random version. Only one of them has stored its
-// value.
+// Copies of a cloned machine may draw the same random version. Only one of them stores its value.
 func sameVersion(t *testing.T, c *cluster) {
 	s := c.through(t, servertest.NewSpace(), func(send http.RoundTripper, req *http.Request) (*http.Response, error) {
 		if req.Method != http.MethodGet {
@@ -342,7 +341,7 @@ func sameVersion(t *testing.T, c *cluster) {
 	refused(t, err, lease.ErrConflict)
 }
 
-// The API server refuses it with the code with which it refuses another version.
+// The API server's code for this error is the same as for another version.
 func tooLarge(t *testing.T, c *cluster) {
 	s := open(t, c.Addr, in(servertest.NewSpace()))
 	e := servertest.Put(t, s, "key", "", "value")
@@ -389,7 +388,7 @@ func TestRequestsHaveNoLimit(t *testing.T) {
 	})
 }
 
-// status returns an answer of an API server.
+// status returns a response of an API server.
 func status(req *http.Request, code int, reason string) *http.Response {
 	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`
 	return servertest.Answer(req, code, http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(body, reason, code))
@@ -405,8 +404,8 @@ func longKey(t *testing.T, c *cluster) {
 	assert.Equal(t, []lease.Entry{e}, all)
 }
 
-// If a list takes too long, the API server forgets it: 410. Then List reads anew, and what it has
-// read before does not count. Here a page has two entries.
+// If a list takes too long, the API server ends it with 410. Then List starts again, without the
+// entries that it has read. Here a page has two entries.
 func listExpires(t *testing.T, c *cluster) {
 	space := servertest.NewSpace()
 	pages := 0
@@ -462,7 +461,7 @@ func deadConnections(t *testing.T, c *cluster) {
 	})
 }
 
-// An API server whose etcd has no leader says 500, and one that ends says 503.
+// An API server whose etcd has no leader answers 500, and one that is stopping answers 503.
 func TestServerThatFails(t *testing.T) {
 	var code int
 	s := nobody.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
@@ -484,8 +483,8 @@ func TestServerThatFails(t *testing.T) {
 	refused(t, err, lease.ErrAway, "lease default/any")
 }
 
-// client-go logs to standard error if the answer to a request breaks off. The logger is that of the
-// whole process, so the test does not run in parallel.
+// client-go logs to standard error if a response is incomplete. The logger is the process's, so the
+// test does not run in parallel.
 func TestNothingIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	defer klog.CaptureState().Restore()

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// A process outside of the cluster takes the cluster and the user of a kubeconfig.
+// A process outside the cluster uses the cluster and the user of a kubeconfig.
 func ExampleNew() {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// podEnv is set for a child process that does what a pod does.
+// podEnv is set for a child process that acts as a pod.
 const podEnv = "K8SLEASE_TEST_POD"
 
 // pod acquires a lease in the cluster of this pod.
@@ -39,8 +39,8 @@ func pod() error {
 	return l.Release(ctx)
 }
 
-// A pod's token, certificate authority and namespace are files with fixed names. The child sees
-// them there, in a separate mount namespace.
+// A pod's token, certificate authority and namespace are files with fixed names. The child has them
+// in a separate mount namespace.
 func inCluster(t *testing.T, c *cluster) {
 	unshare, err := exec.LookPath("unshare")
 	if err != nil || os.Geteuid() != 0 {

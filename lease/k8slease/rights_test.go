@@ -21,8 +21,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// account makes a namespace with a service account, which has these rights to leases there, and
-// returns its token.
+// account creates a namespace with a service account that has these rights to leases, and returns
+// its token.
 func (c *cluster) account(t *testing.T, namespace string, verbs ...string) string {
 	t.Helper()
 	c.Namespace(t, namespace)
@@ -48,8 +48,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: orders}
 	return c.token(t, namespace, "orders", verbs)
 }
 
-// token returns the token of a service account, as soon as the server has noticed that it has these
-// rights to leases.
+// token returns the token of a service account, after the server has seen its rights to leases.
 func (c *cluster) token(t *testing.T, namespace, account string, verbs []string) string {
 	t.Helper()
 	token := c.AccountToken(t, namespace, account)
@@ -76,7 +75,7 @@ func (c *cluster) token(t *testing.T, namespace, account string, verbs []string)
 // rights are the rights that a process needs.
 var rights = []string{"get", "list", "create", "patch", "delete"}
 
-// The rights suffice, each of them is needed, and they are those of one namespace.
+// The rights are sufficient and necessary, and needed in one namespace only.
 func leastRights(t *testing.T, c *cluster) {
 	for without := range len(rights) + 1 {
 		verbs, space, missing := slices.Clone(rights), "all", ""
@@ -109,8 +108,7 @@ func leastRights(t *testing.T, c *cluster) {
 	assert.True(t, isForbidden(err))
 }
 
-// calls returns a call that takes each right, by the right. admin is the same store, with all
-// rights.
+// calls maps each right to a call that needs it. admin is the same store, with all rights.
 func calls(s, admin *k8slease.Store) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"get":    func(ctx context.Context) error { _, err := s.Get(ctx, "key"); return err },
@@ -138,7 +136,7 @@ func isForbidden(err error) bool {
 	return errors.As(err, &status) && status.Status().Reason == meta.StatusReasonForbidden
 }
 
-// The server knows each field of the manifests, and their pods have the rights.
+// The server accepts each field of the manifests, and their pods have the rights.
 func manifests(t *testing.T, c *cluster) {
 	const deploy = "../../deploy/kubernetes/"
 	if _, err := os.Stat(deploy); err != nil && os.Getenv("CI") == "" {

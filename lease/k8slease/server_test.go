@@ -20,14 +20,14 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// window is the shortest window that the tests use. A save takes some 20 ms.
+// window is the shortest window in the tests. A save takes about 20 ms.
 const window = 2 * time.Second
 
 // config returns the config of a client with a token.
 func config(addr, token string) *rest.Config {
 	c := &rest.Config{Host: "https://" + addr, BearerToken: token}
-	c.Insecure = true // the server made its certificate itself
-	// Otherwise client-go would share connections, but each process has its own.
+	c.Insecure = true // the server's certificate is self-signed
+	// Otherwise client-go would share connections, which different processes do not.
 	c.Dial = (&net.Dialer{}).DialContext
 	return c
 }

@@ -40,7 +40,7 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 			Begin: func(t *testing.T, _ string) func(*testing.T) {
 				c.Kill()
 				servertest.Do(t, os.Remove(c.CA), os.Remove(strings.TrimSuffix(c.CA, ".crt")+".key"))
-				c.Restart() // it makes another one
+				c.Restart() // it creates another one
 				return trust
 			}},
 		servertest.Trouble{Name: "AllObjectsAreDeleted", Begin: func(t *testing.T, _ string) func(*testing.T) {
@@ -50,7 +50,7 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	)
 }
 
-// In a namespace that is being deleted, to create is forbidden, and no right is missing.
+// In a namespace that is being deleted, the server forbids creation, although no right is missing.
 func namespaceEnds(t *testing.T, c *cluster) {
 	const namespace = "ends"
 	c.Namespace(t, namespace)
@@ -58,7 +58,7 @@ func namespaceEnds(t *testing.T, c *cluster) {
 	// No controller completes the deletion here.
 	servertest.Do(t, c.Ask(kubetest.Token, "DELETE", "/api/v1/namespaces/"+namespace, nil, &object))
 	s := open(t, c.Addr, &k8slease.Options{Namespace: namespace})
-	servertest.Await(t, func() error { // until the server has noticed it
+	servertest.Await(t, func() error { // until the server has seen it
 		_, err := s.Put(t.Context(), "key/"+servertest.NewSpace(), "", nil)
 		if err == nil {
 			return errors.New("a Lease was created")

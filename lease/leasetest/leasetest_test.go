@@ -75,7 +75,7 @@ func (m *memory) Now(ctx context.Context) (time.Time, error) {
 	return time.Now(), ctx.Err()
 }
 
-// unreadable is before the version that an entry had before it was garbled.
+// unreadable is the prefix of a garbled entry's version. The rest is the version before.
 const unreadable = "unreadable-"
 
 var errGarbled = fmt.Errorf("%w: the entry cannot be read", lease.ErrBadRecord)
@@ -86,7 +86,7 @@ func (m *memory) read(match func(key string) bool) ([]lease.Entry, error) {
 	defer m.s.mu.Unlock()
 	entries := m.s.entries
 	if m.is("stale view") {
-		if m.reads++; m.reads%3 == 1 { // each view serves three reads
+		if m.reads++; m.reads%3 == 1 { // a view is for three reads
 			m.view = maps.Clone(m.s.entries)
 		}
 		entries = m.view
@@ -395,7 +395,7 @@ func inMemory(clock snowflake.Clock) func(*testing.T) leasetest.Storage {
 	}
 }
 
-// A request that Before refuses changes nothing.
+// A request for which Before returns an error changes nothing.
 func TestMemoryThatIsAway(t *testing.T) {
 	var asked []string
 	away := errors.New("the store is away")
@@ -449,13 +449,12 @@ func ExampleMemory() {
 	// <nil>
 }
 
-// The store of the faults below, without one.
+// The store of the tests below, without a fault.
 func TestStoreWithoutAFaultPassesRun(t *testing.T) {
 	leasetest.Run(t, fresh(""), &leasetest.Options{FakeTime: true, Parallel: true})
 }
 
-// leaderless is a client that is told once that the store is away. Its Put may have stored the
-// value all the same.
+// leaderless is a client whose request fails once with ErrAway. A Put may have stored the value.
 type leaderless struct {
 	lease.Store
 	calls *atomic.Int64 // until then
@@ -501,7 +500,7 @@ func TestFaulty(t *testing.T) {
 	leasetest.Run(t, fresh(fault), &leasetest.Options{FakeTime: true})
 }
 
-// Each test of the suite finds the faults that it is about.
+// Each test of the suite finds the faults that it is for.
 func TestRunFindsEachFault(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -64,8 +64,8 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// lagging: a replica that does not hear of a change answers with what was stored before. A store
-// that is connected to it returns the change all the same, from another replica.
+// lagging: a replica that has not received a change answers with the old entry. A store that is
+// connected to it still returns the change, from another replica.
 func lagging(t *testing.T, c cluster) {
 	last, others := c.Cluster[2], c.Cluster[:2]
 	space, e := "", lease.Entry{}
@@ -74,8 +74,7 @@ func lagging(t *testing.T, c cluster) {
 		e = servertest.Put(t, servertest.Client(t, others.Addrs(), space), "folder/key", "", "first")
 	}
 	s, other, conn := servertest.Client(t, last.Addr, space), servertest.Client(t, others.Addrs(), space), connect(t, last.Addr)
-	// answersOldly asks the replicas, each of which answers some requests. A new replica begins to
-	// answer after a second.
+	// answersOldly sends requests, which the replicas share. A new replica answers after a second.
 	answersOldly := func() bool {
 		for range 100 {
 			m, err := conn.Request("$JS.API.DIRECT.GET.KV_"+space+".$KV."+space+".folder.key", nil, 10*time.Second)
@@ -99,7 +98,7 @@ func lagging(t *testing.T, c cluster) {
 	})
 	for i := range 50 {
 		got, all := lease.Entry{}, []lease.Entry(nil)
-		// While the held replica asks for an election, there may be no answer.
+		// While the cut off replica asks for an election, there may be no reply.
 		servertest.Await(t, func() (err error) {
 			if got, err = s.Get(t.Context(), "folder/key"); err == nil {
 				all, err = s.List(t.Context(), "folder/")
@@ -112,8 +111,8 @@ func lagging(t *testing.T, c cluster) {
 	}
 }
 
-// Here half of the reads go to a client that answers with the end of an answer, without the
-// messages before it. Its first answer is lost as a whole.
+// Here half of the reads get only the end of a reply, without its messages. The first reply is lost
+// completely.
 func TestAnswerThatLostAPartIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	addr := start(t, 1, `mappings: {"$JS.API.DIRECT.GET.*": [{destination: "torn.$1", weight: "50%"}]}`).Addrs()

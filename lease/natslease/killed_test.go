@@ -13,8 +13,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// If a server has lost a file of the bucket in a crash, the entry is there at each later start, as it
-// was last stored, or the store is one that was wiped, which heals: no version of it comes again.
+// If a server has lost a file of the bucket in a crash, later starts find the entry as it was
+// stored, or an empty store, in which its versions do not repeat.
 func TestFileThatIsLostInACrash(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, "jetstream: {store_dir: STORE, max_file: 1G, sync_interval: always}").Cluster
@@ -27,7 +27,7 @@ func TestFileThatIsLostInACrash(t *testing.T) {
 		return e
 	}
 	get := func() (e lease.Entry) {
-		servertest.Await(t, func() (err error) { // a server that has restarted reads its files first
+		servertest.Await(t, func() (err error) { // a restarted server reads its files first
 			e, err = store.Get(t.Context(), "worker/1")
 			return err
 		})

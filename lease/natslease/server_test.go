@@ -23,7 +23,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/natslease"
 )
 
-// window is the window of the holders here.
+// window is the holders' window in the tests.
 const window = time.Second
 
 // A cluster's link is a way to the last member. Hold keeps back what servers say to each other,
@@ -33,8 +33,8 @@ type cluster struct {
 	link *servertest.Proxy
 }
 
-// start starts a cluster of n servers, or a server alone, with more lines of configuration. STORE
-// there is its directory.
+// start starts a cluster of n servers, or a single server, with additional lines of configuration,
+// in which STORE stands for its directory.
 func start(t testing.TB, n int, config ...string) cluster {
 	t.Helper()
 	path := installed.Need(t, installed.NATSServer)
@@ -46,12 +46,12 @@ func start(t testing.TB, n int, config ...string) cluster {
 		for _, other := range all[:n-1] {
 			routes = append(routes, "nats://"+other.Peers[0])
 		}
-		// The last one connects only to itself.
+		// The last member connects only to itself.
 		if routes = append(routes, "nats://"+c.link.Addr()); m == last {
 			routes = []string{"nats://" + m.Peers[0]}
 		}
-		// If all started at once, their first election would fail now and then, and the next one
-		// takes 4 to 9 s.
+		// If all started at once, their first election would sometimes fail, and the next one takes
+		// 4 to 9 s.
 		if m != last {
 			servertest.Await(t, func() error {
 				conn, err := net.Dial("tcp", last.Peers[0])
@@ -73,8 +73,8 @@ func start(t testing.TB, n int, config ...string) cluster {
 	return c
 }
 
-// ready returns nil if the server's JetStream answers, or refuses the client because it has no user
-// or no certificate.
+// ready returns nil if the server's JetStream answers, or if it refuses the client for lack of a
+// user or a certificate.
 func ready(addr string) error {
 	conn, err := nats.Connect(addr)
 	if errors.Is(err, nats.ErrAuthorization) || err != nil && strings.Contains(err.Error(), "tls: ") {
@@ -112,7 +112,7 @@ func stream(t testing.TB, addr, space string) jetstream.Stream {
 	return servertest.Must(jetStream(t, addr).Stream(t.Context(), "KV_"+space))(t)
 }
 
-// shared returns the address of the server for the tests that do not stop it.
+// shared returns the address of the server for tests that do not stop it.
 var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1).Addrs() })
 
 // opened opens a client's store.
@@ -133,7 +133,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// at returns a server or cluster for the suites.
+// at returns a server or a cluster for the suites.
 func at(addr string) servertest.Server {
 	return servertest.Server{Addr: addr, Wipes: map[string]func(testing.TB, string){
 		"Bucket": func(t testing.TB, space string) { remove(t, addr, space) },
@@ -141,7 +141,7 @@ func at(addr string) servertest.Server {
 	}}
 }
 
-// server starts a server that is alone.
+// server starts a single server.
 func server(t testing.TB, config ...string) *servertest.Server {
 	m := start(t, 1, config...).Cluster[0]
 	s := at(m.Addr)
@@ -149,7 +149,7 @@ func server(t testing.TB, config ...string) *servertest.Server {
 	return &s
 }
 
-// remove deletes a bucket, as nats kv del does.
+// remove deletes a bucket, like nats kv del.
 func remove(t testing.TB, addr, space string) {
 	t.Helper()
 	if err := jetStream(t, addr).DeleteKeyValue(t.Context(), space); err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {

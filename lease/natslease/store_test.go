@@ -39,7 +39,7 @@ func TestNewRefusesWhatItCannotUse(t *testing.T) {
 	assert.Nil(t, s)
 }
 
-// A bucket that forgets entries, or whose revisions may come again, is no store.
+// A bucket that loses entries, or whose revisions may repeat, is refused.
 func TestOtherBucketsAreRefused(t *testing.T) {
 	t.Parallel()
 	addr := shared(t)
@@ -82,8 +82,8 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 	assert.Contains(t, err.Error(), other)
 }
 
-// While a bucket is being made, a server of a cluster may not know it yet, nor the servers that are
-// to keep it. Here half of the requests meet such a server.
+// While a bucket is being created, a server of a cluster may not know it yet, or not enough servers
+// for it. Here half of the requests reach such a server.
 func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	addr, space := start(t, 1, `mappings: {
@@ -104,7 +104,7 @@ func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 		s := servertest.Client(t, addr, space)
 		servertest.Await(t, func() error {
 			_, err := s.Get(t.Context(), "key")
-			// A busy machine may take longer than the store keeps asking.
+			// A busy machine may need longer than the store retries.
 			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("store %d: %v", i, err)
 			}
@@ -114,7 +114,7 @@ func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 	require.GreaterOrEqual(t, given.Load(), int64(20))
 }
 
-// Each request has a fifth of the time that a call has, also if the call makes several.
+// Each request has a fifth of the call's time, even if the call sends several.
 func TestSlowServerIsAwaited(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, shared(t))
@@ -123,15 +123,15 @@ func TestSlowServerIsAwaited(t *testing.T) {
 	// A round trip takes 0.12 s of 1 s, or 0.6 s of 5 s.
 	proxy.Delay(depth.Of[time.Duration](60, 300) * time.Millisecond)
 	s := opened(t, conn, servertest.NewSpace())
-	// The first call makes the bucket. A busy machine may need a second call.
+	// The first call creates the bucket. A busy machine may need a second call.
 	servertest.Await(t, func() error {
 		_, err := s.Get(t.Context(), "key")
 		return err
 	})
 }
 
-// An operator may delete a key by NATS's own tools. The key that is left behind can be made again,
-// and the server removes what Delete leaves behind.
+// After an operator has deleted a key with NATS's own tools, it can be created again. The server
+// removes the markers of Delete.
 func TestDeletedKeysAreNotThere(t *testing.T) {
 	t.Parallel()
 	addr, space := shared(t), servertest.NewSpace()
@@ -159,8 +159,7 @@ func TestDeletedKeysAreNotThere(t *testing.T) {
 	}
 }
 
-// A version is a revision as the server writes it. 0 is not the revision of an entry that is not
-// there.
+// A version is a revision as the server writes it. "0" is not the version of a missing entry.
 func TestVersionsAreTakenLiterally(t *testing.T) {
 	t.Parallel()
 	s := servertest.Client(t, shared(t), servertest.NewSpace())
@@ -176,7 +175,7 @@ func TestVersionsAreTakenLiterally(t *testing.T) {
 	}
 }
 
-// The server counts revisions on, although it has no entries left from which to count.
+// The server continues its revisions, even after all entries were deleted.
 func TestVersionsDoNotRepeatAfterAPurgeAndARestart(t *testing.T) {
 	t.Parallel()
 	m, space := start(t, 1).Cluster[0], servertest.NewSpace()
@@ -194,7 +193,7 @@ func TestVersionsDoNotRepeatAfterAPurgeAndARestart(t *testing.T) {
 	}
 }
 
-// A user with no more rights than the documentation names can do everything.
+// The rights in the documentation are sufficient.
 func TestRightsThatAreEnough(t *testing.T) {
 	t.Parallel()
 	addr := start(t, 1, `authorization: {users: [
@@ -213,7 +212,7 @@ func TestRightsThatAreEnough(t *testing.T) {
 		says           error
 	}{{"reader", "secret", nats.ErrPermissionViolation}, {"least", "wrong", nats.ErrAuthorization}} {
 		refused := opened(t, connect(t, addr, nats.UserInfo(test.user, test.password)), "")
-		// On a busy machine it may take longer than a window to be refused.
+		// On a busy machine the refusal may take longer than a window.
 		servertest.Await(t, func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), window)
 			defer cancel()
@@ -225,7 +224,7 @@ func TestRightsThatAreEnough(t *testing.T) {
 	}
 }
 
-// A client that had no server for a long time, or was refused, goes on.
+// A client that had no server for a long time, or was refused, recovers.
 func TestClientNeverGivesUp(t *testing.T) {
 	conn := connect(t, "127.0.0.1:1")
 	assert.Less(t, conn.Opts.MaxReconnect, 0)

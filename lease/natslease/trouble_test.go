@@ -19,7 +19,7 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	servertest.Troubles(t, s, servertest.NewHost(t, s.Addr), spaceIsFull(admin), settingIsChanged(admin))
 }
 
-// spaceIsFull is the trouble of a server whose streams have all the space that it may use.
+// spaceIsFull is the trouble of a server whose streams have used up its space.
 func spaceIsFull(admin func(*testing.T) jetstream.JetStream) servertest.Trouble {
 	return servertest.Trouble{Name: "SpaceIsFull", Says: []string{"insufficient", "resource"},
 		Begin: func(t *testing.T, _ string) func(*testing.T) {
@@ -34,14 +34,14 @@ func spaceIsFull(admin func(*testing.T) jetstream.JetStream) servertest.Trouble 
 		}}
 }
 
-// settingIsChanged is the trouble of a bucket that somebody lets forget entries. Nobody renews in
-// it until the setting is set back.
+// settingIsChanged is the trouble of a bucket with a setting that makes it lose entries. Renewals
+// fail until the setting is restored.
 func settingIsChanged(admin func(*testing.T) jetstream.JetStream) servertest.Trouble {
 	return servertest.Trouble{Name: "SettingIsChanged", Says: []string{"max_msgs is 100000, not -1"},
 		Begin: func(t *testing.T, space string) func(*testing.T) {
 			js := admin(t)
 			var config jetstream.StreamConfig
-			// There may have been no stream during the trouble before this one.
+			// The previous trouble may have removed the stream.
 			servertest.Await(t, func() error {
 				stream, err := js.Stream(t.Context(), "KV_"+space)
 				if err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease"
 )
 
-// The production form: a worker ID from a Redis server that the fleet shares.
+// A worker ID from a Redis server.
 func ExampleNew() {
 	client := redis.NewClient(&redis.Options{
 		Addr:                  "redis:6379",
@@ -34,7 +34,7 @@ func ExampleNew() {
 	defer l.Release(context.Background())
 }
 
-// A save fails unless a replica has acknowledged it, so a failover seldom loses one.
+// A save fails unless a replica has acknowledged it, so a failover rarely loses one.
 func ExampleOptions_replicas() {
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName:            "mymaster",

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(servertest.Main(m, opener(0)))
 }
 
-// opener opens a store as a process of a fleet does.
+// opener opens a store for a process of a fleet.
 func opener(replicas int) servertest.Opener {
 	return func(addr, space string) (lease.Store, func() error, error) {
 		// The machine may be slow.
@@ -30,7 +30,7 @@ func opener(replicas int) servertest.Opener {
 	}
 }
 
-// durable starts a server that keeps its data after a crash.
+// durable starts a server whose data survives a crash.
 func durable(t testing.TB) *redistest.Server {
 	return redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 }

@@ -30,7 +30,7 @@ import (
 
 const leasesKey = conn.DefaultPrefix + "leases"
 
-// opened returns a store.
+// opened returns a store with these options.
 func opened(t testing.TB, client redis.UniversalClient, opts *Options) *Store {
 	t.Helper()
 	return servertest.Must(New(client, opts))(t)
@@ -47,7 +47,7 @@ func put(t testing.TB, s lease.Store, key, old, value string) string {
 	return e.Version
 }
 
-// acquire takes a worker ID, which is released when the test ends.
+// acquire acquires a worker ID, which is released when the test ends.
 func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease, *snowflake.Generator) {
 	t.Helper()
 	o := lease.Options{}
@@ -69,11 +69,11 @@ func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease
 	return l, g
 }
 
-// refuses checks that Acquire fails soon with an error that matches want and contains the words.
+// refuses checks that Acquire soon returns an error that matches want and contains the words.
 func refuses(t *testing.T, store lease.Store, want error, words ...string) {
 	t.Helper()
 	begun := time.Now()
-	// If the store is away, Acquire keeps asking.
+	// If the store is away, Acquire retries.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := lease.Acquire(ctx, store, &lease.Options{NewStore: true, Logger: slog.New(slog.DiscardHandler)})
@@ -128,9 +128,8 @@ func TestForeignDataIsRefused(t *testing.T) {
 	refuses(t, store, lease.ErrBadRecord, leasesKey, "WRONGTYPE")
 }
 
-// The client sends a request again if it lost the connection. A Put that was made already succeeds
-// then. But copies of a cloned machine may draw the same random version: only one of them has
-// stored its value.
+// The client repeats a request if it lost the connection, and a repeated Put succeeds. But copies
+// of a cloned machine may draw the same random version: only one of them stores its value.
 func TestPutThatIsSentAgainSucceeds(t *testing.T) {
 	t.Parallel()
 	store, value := opened(t, redistest.Start(t).Client(t), nil), []byte("value\n\x00 of two lines")
@@ -178,7 +177,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 	refuses(t, opened(t, server.User(t, admin, "nowrite", "%R~*", "+@all"), nil), nil, "NOPERM")
 	refuses(t, opened(t, server.User(t, admin, "nozadd", "~*", "+@all", "-zadd"), nil), nil, "can't run this command")
 
-	// The rights that the documentation names are enough.
+	// The rights in the documentation are sufficient.
 	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+zrangebylex", "+zadd", "+zrem")
 	admin.FlushAll(t.Context())
 	for range 2 {
@@ -187,7 +186,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 	}
 }
 
-// The error says why the server did not answer, even if the caller's context has ended.
+// The error has the reason why the server did not answer, even if the caller's context has ended.
 func TestErrorSaysWhyServerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -205,8 +204,8 @@ func TestErrorSaysWhyServerDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// The client writes no lines of its own to stderr when connections fail: the errors say what
-// happens. The test runs itself in another process, whose stderr it reads.
+// The client does not write to stderr if connections fail: the errors have the cause. The test runs
+// itself in another process, whose stderr it reads.
 func TestClientIsQuiet(t *testing.T) {
 	t.Parallel()
 	const child = "REDISLEASE_QUIET"
@@ -238,7 +237,7 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	version = put(t, store, "a", version, "value")
 	assert.Equal(t, 1, proxy.Turns()-turns, "a Put with WAIT takes more round trips than 1")
 
-	// inTime calls a store's method, which returns before its context ends.
+	// inTime calls a store's method, which must return before its context ends.
 	inTime := func(call func(context.Context) error) error {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -258,7 +257,7 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	replica.Pause()
 	require.ErrorIs(t, late(store, version), ErrReplicas)
 	require.ErrorIs(t, late(store, before), lease.ErrConflict)
-	// The connection of this store has written nothing.
+	// The connection of this store has sent no writes.
 	other := opened(t, master.Client(t), &Options{Replicas: 1})
 	two := opened(t, client, &Options{Replicas: 2})
 	var reads sync.WaitGroup
@@ -275,11 +274,11 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	require.NoError(t, err, "when the replica has caught up")
 	require.Equal(t, "late", string(e.Value), "when the replica has caught up")
 	assert.Contains(t, client.Info(t.Context(), "commandstats").Val(), "cmdstat_zrem:calls=1,")
-	put(t, store, "a", e.Version, "value") // in place of what fewer acknowledged, which is written
+	put(t, store, "a", e.Version, "value") // replaces the written value that too few acknowledged
 	require.ErrorIs(t, late(two, ""), lease.ErrConflict)
 }
 
-// deadline is a context with a deadline. It is not done when the deadline passes.
+// deadline is a context with a deadline that does not end it.
 type deadline struct {
 	context.Context
 	at time.Time
@@ -306,8 +305,7 @@ func (w *waits) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipe
 	}
 }
 
-// WAIT with a time-out of 0 waits for ever. If a replica hung, the connection could not be used
-// again.
+// WAIT with a time-out of 0 waits forever. If a replica hung, the connection would be lost.
 func TestWaitAlwaysHasATimeout(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
@@ -339,14 +337,14 @@ func TestWaitAlwaysHasATimeout(t *testing.T) {
 }
 
 // A failover loses saves that the replica does not have: here a renewal of one holder, and the
-// acquisition of another holder, whose worker ID then goes to a third one.
+// acquisition of another, whose worker ID a third one then acquires.
 func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	t.Parallel()
 	window := depth.Of(2*time.Second, 4*time.Second)
 	master := redistest.Start(t)
 	link := servertest.NewProxy(t, master.Addr)
 	replica := redistest.StartReplica(t, master, link.Addr())
-	// The master's address, as Sentinel would report it to two clients.
+	// The master's address that Sentinel would report to two clients.
 	var now, late atomic.Value
 	now.Store(master.Addr)
 	late.Store(master.Addr)
@@ -370,10 +368,10 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	now.Store(replica.Addr)
 
 	// The new master has the first holder's record, so that holder continues. It does not have the
-	// other holder's record, and gives its worker ID away.
+	// other holder's record, so another process can acquire its worker ID.
 	next, nextIDs := acquire(t, open(&now), &lease.Options{Window: window, Owner: "next", First: 1, Count: 1})
-	left := time.Until(bound) // on a busy machine nothing may be left
-	late.Store(replica.Addr)  // before, the holder would put its record back
+	left := time.Until(bound) // 0 or less on a busy machine
+	late.Store(replica.Addr)  // earlier, the holder would put its record back
 	require.NotEqual(t, next.Worker(), first.Worker())
 	require.Equal(t, next.Worker(), lost.Worker())
 	seen := map[snowflake.ID]bool{}
@@ -404,7 +402,7 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	assert.NoError(t, first.Err())
 }
 
-// count returns 1 if an ID was seen before. Such an ID must have a time before bound.
+// count returns 1 if an ID was seen before, and checks that its time is before bound.
 func count(t *testing.T, seen map[snowflake.ID]bool, id snowflake.ID, bound time.Time) int {
 	if !seen[id] {
 		seen[id] = true
@@ -441,9 +439,8 @@ func TestCluster(t *testing.T) {
 	_, err := opened(t, client, &Options{Replicas: 2}).Put(ctx, "a", version, nil)
 	require.ErrorIs(t, err, ErrReplicas)
 
-	// While the key's slot moves to another master, each step of the way is followed at once, however
-	// long it lasts.
-	e, err := stores[0].Get(t.Context(), "a") // that Put was stored
+	// While the key's slot moves to another master, calls follow each step at once.
+	e, err := stores[0].Get(t.Context(), "a") // the Put was stored
 	require.NoError(t, err)
 	version = e.Version
 	for range 2 {
@@ -458,8 +455,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// If nothing arrives on open connections any more, while new ones work, the first call that times
-// out lets the client drop all of them that are idle.
+// If the open connections are half-open, and new ones work, the client drops all idle ones after
+// the first call that times out.
 func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 	t.Parallel()
 	const idle = 20
@@ -481,7 +478,7 @@ func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 	store := opened(t, client, nil)
 	servertest.HalfOpenPool(t, proxy, store, fill)
 
-	fill() // those that answer are kept
+	fill() // connections that answer are kept
 	proxy.Delay(150 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -492,7 +489,7 @@ func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 	assert.EqualValues(t, idle-1, client.PoolStats().IdleConns)
 }
 
-// A lease warns of settings with which the server may lose acknowledged writes.
+// A lease logs a warning about settings that let the server lose acknowledged writes.
 func TestSettingsThatLoseEntriesAreTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

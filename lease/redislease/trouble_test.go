@@ -16,7 +16,7 @@ import (
 
 func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t) // its data is lost with it
+	server := redistest.Start(t) // in memory only
 	admin := server.Client(t)
 	s := suite(server, 0)
 	s.Open = func(addr, space string) (lease.Store, func() error, error) {
@@ -54,7 +54,7 @@ func busy(admin *redis.Client) servertest.Trouble {
 	return servertest.Trouble{Name: "RunsAScript", Says: []string{"BUSY"}, Begin: func(t *testing.T, _ string) func(*testing.T) {
 		servertest.Do(t, admin.ConfigSet(t.Context(), "busy-reply-threshold", "50").Err())
 		o := *admin.Options()
-		o.MaxRetries, o.ReadTimeout = -1, -1 // or it begins again after it was killed
+		o.MaxRetries, o.ReadTimeout = -1, -1 // otherwise it is repeated after it was killed
 		client, ended := redis.NewClient(&o), make(chan struct{})
 		go func() {
 			defer close(ended)

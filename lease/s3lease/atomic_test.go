@@ -22,10 +22,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 )
 
-// The tests of this package mean something only if their server is atomic. Of a hundred writers of
-// one object that name the same condition, one wins. A reader should get a content with the ETag
-// that belongs to it. With versitygw some reads of 1,000 get the former ETag, as the package's
-// documentation says.
+// The tests of this package are valid only if their server is atomic: of a hundred writers of an
+// object with the same condition, exactly one wins. Readers should get a content with its ETag.
+// From versitygw some of 1,000 reads get the old ETag: see the package's documentation.
 func TestServerIsAtomic(t *testing.T) {
 	depth.NeedFull(t, "it is the server's property, not the store's")
 	t.Parallel()

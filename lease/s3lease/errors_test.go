@@ -20,7 +20,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/s3lease"
 )
 
-// faked returns the config of a process whose requests go to f.
+// faked returns a config with which requests go to f.
 func faked(f servertest.RoundTrip) aws.Config {
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1:1"), HTTPClient: f, RetryMaxAttempts: 5,
@@ -47,7 +47,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	})
 }
 
-// If there is no object that If-Match could name, S3 answers a Put and a Delete with 404.
+// If there is no object for If-Match, S3 answers a Put and a Delete with 404.
 func TestMissingObjectIsAConflict(t *testing.T) {
 	for conditionalDelete, want := range map[bool]string{false: "PUT PUT", true: "PUT DELETE"} {
 		for status, code := range map[int]string{404: "NoSuchKey", 412: "PreconditionFailed"} {
@@ -65,7 +65,7 @@ func TestMissingObjectIsAConflict(t *testing.T) {
 	}
 }
 
-// A service lists 1,000 keys at a time: here 1.
+// Services list up to 1,000 keys in a page; this one lists one.
 func TestListHasSeveralPages(t *testing.T) {
 	const pages = 3
 	s := servertest.Must(s3lease.New(faked(func(req *http.Request) (*http.Response, error) {

@@ -20,7 +20,7 @@ import (
 
 const bucket = "workers"
 
-// configOf returns the config of a process that uses a server.
+// configOf returns the config for a server.
 func configOf(addr string) aws.Config {
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://" + addr),
@@ -57,12 +57,12 @@ func start(t testing.TB) *service {
 	return &service{p, addr, dir}
 }
 
-// client returns a client of the SDK, as others have it.
+// client returns a client of the SDK.
 func (s *service) client() *s3.Client {
 	return s3.NewFromConfig(configOf(s.addr), func(o *s3.Options) { o.UsePathStyle = true })
 }
 
-// wipe deletes a store's objects as aws s3 rm --recursive does.
+// wipe deletes a store's objects, like aws s3 rm --recursive.
 func (s *service) wipe(t testing.TB, space string) {
 	t.Helper()
 	ctx, c := context.WithoutCancel(t.Context()), s.client()
@@ -104,7 +104,7 @@ func BenchmarkServer(b *testing.B) { servertest.Bench(b, start(b).suite()) }
 
 func BenchmarkStarts(b *testing.B) { servertest.Starts(b, start(b).suite()) }
 
-// shared returns a server for the tests that do not stop it.
+// shared returns a server for tests that do not stop it.
 var shared = servertest.Shared(func(t testing.TB) *service { return start(t) })
 
 func TestIdleConnectionsThatAreHalfOpenAreClosed(t *testing.T) {

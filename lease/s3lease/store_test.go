@@ -35,8 +35,8 @@ func through(t *testing.T, s *service, prefix string, change func(*smithyhttp.Re
 	return servertest.Must(s3lease.New(cfg, bucket, in(prefix)))(t)
 }
 
-// A service that ignores a condition would let two processes have one worker ID. The store notices
-// it with its first write of each kind.
+// With a service that ignores a condition, two processes could have one worker ID. The store
+// detects it at its first write of each kind.
 func TestServiceThatIgnoresConditionsIsRefused(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -54,7 +54,7 @@ func TestServiceThatIgnoresConditionsIsRefused(t *testing.T) {
 	}
 }
 
-// The store asks twice whether a service obeys a condition, and then never again.
+// The store tests once whether a service obeys each condition.
 func TestConditionsAreTriedOnce(t *testing.T) {
 	t.Parallel()
 	requests := 0
@@ -73,7 +73,7 @@ func TestConditionsAreTriedOnce(t *testing.T) {
 	assert.Equal(t, 7, requests)
 }
 
-// A deleted entry's object remains, and counts as no entry.
+// A deleted entry's object stays, and counts as no entry.
 func TestDeletedEntryLeavesAnObject(t *testing.T) {
 	t.Parallel()
 	s, prefix := shared(t), servertest.NewSpace()
@@ -88,7 +88,7 @@ func TestDeletedEntryLeavesAnObject(t *testing.T) {
 	}
 }
 
-// With ConditionalDelete, nothing remains.
+// With ConditionalDelete, the object is deleted.
 func TestConditionalDeleteLeavesNoObject(t *testing.T) {
 	t.Parallel()
 	s, o := shared(t), in(servertest.NewSpace())

@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pgError is an error as the drivers of PostgreSQL return: the server's, with its state.
+// pgError is a server's error with its SQLSTATE, as PostgreSQL's drivers return it.
 type pgError string
 
 func (e pgError) Error() string    { return "ERROR: it failed (SQLSTATE " + string(e) + ")" }
 func (e pgError) SQLState() string { return string(e) }
 
-// mysqlError returns an error with the text that github.com/go-sql-driver/mysql gives the server's.
+// mysqlError returns a server's error with the text of github.com/go-sql-driver/mysql.
 func mysqlError(number int, state string) error {
 	return fmt.Errorf("Error %d (%s): it failed", number, state)
 }
@@ -58,8 +58,8 @@ func TestErrorsOfDriversAreClassified(t *testing.T) {
 	}
 }
 
-// cut is a database that answers each query with so many rows, without the row that is last in a
-// whole answer.
+// cut is a database that answers each query with a number of rows, without the last row of a
+// complete result.
 type cut int
 
 func (c cut) Connect(context.Context) (driver.Conn, error) { return c, nil }
@@ -88,7 +88,7 @@ func (r *rows) Next(to []driver.Value) error {
 	return nil
 }
 
-// An answer that was cut is not believed.
+// An incomplete result is an error.
 func TestAnswerWithoutItsEndIsAnError(t *testing.T) {
 	for left := range 2 {
 		db := sql.OpenDB(cut(left))

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
-// A worker ID from a table that the fleet shares.
+// A worker ID from a table of PostgreSQL.
 func ExampleNew() {
 	// The driver is github.com/jackc/pgx/v5/stdlib.
 	db, err := sql.Open("pgx", "postgres://app:secret@db.internal/app")
@@ -34,7 +34,7 @@ func ExampleNew() {
 	defer l.Release(context.Background())
 }
 
-// The table for a team that migrates its schema itself.
+// The statement for a migration that creates the table.
 func ExampleDialect_Schema() {
 	for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
 		schema, err := dialect.Schema("")
@@ -50,7 +50,7 @@ func ExampleDialect_Schema() {
 	// CREATE TABLE IF NOT EXISTS "snowflake_leases" (name TEXT PRIMARY KEY, version TEXT NOT NULL, value BLOB NOT NULL, stored INTEGER NOT NULL)
 }
 
-// Worker IDs that are used once, as with Baidu's uid-generator.
+// Worker IDs that are used once, like those of Baidu's uid-generator.
 func ExampleNodes_Assign() {
 	db, err := sql.Open("sqlite", "workers.db") // modernc.org/sqlite
 	if err != nil {
@@ -86,5 +86,5 @@ func ExampleNodes_Assign() {
 		}
 		fmt.Println("worker", gen.Worker())
 	}
-	// On a new table, it prints: worker 1, worker 2.
+	// With a new table, it prints worker 1 and worker 2.
 }

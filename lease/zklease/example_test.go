@@ -9,7 +9,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
-// The production form: a worker ID from a ZooKeeper ensemble that the fleet shares.
+// A worker ID from a ZooKeeper ensemble.
 func ExampleNew() {
 	servers := []string{"zk1:2181", "zk2:2181", "zk3:2181"}
 	conn, err := zklease.Connect(servers, 4*time.Second)

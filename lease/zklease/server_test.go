@@ -23,7 +23,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
-// start starts an ensemble of n ZooKeeper servers, or a server that stands alone.
+// start starts an ensemble of n ZooKeeper servers, or a standalone server.
 func start(t testing.TB, n int) servertest.Cluster {
 	t.Helper()
 	jar, java := servertest.Program(t, "zookeeper", "/usr/share/java/zookeeper.jar"), servertest.Program(t, "zookeeper", "java")
@@ -63,8 +63,7 @@ admin.enableServer=false
 	})
 }
 
-// mode returns "leader", "follower" or "standalone". It returns an empty text if the server does
-// not serve.
+// mode returns "leader", "follower" or "standalone", or "" if the server does not serve.
 func mode(m *servertest.Member) string {
 	conn, err := net.DialTimeout("tcp", m.Addr, time.Second)
 	if err != nil {
@@ -79,8 +78,8 @@ func mode(m *servertest.Member) string {
 	return mode
 }
 
-// connect connects until the test ends. The session is long, so that it does not expire on a busy
-// machine.
+// connect returns a connection that is closed when the test ends. Its session is long, so that it
+// does not expire on a busy machine.
 func connect(t testing.TB, addr string) *zk.Conn {
 	t.Helper()
 	return connectFor(t, addr, 20*time.Second)
@@ -93,7 +92,7 @@ func connectFor(t testing.TB, addr string, session time.Duration) *zk.Conn {
 	return conn
 }
 
-// newRoot returns the options of a tree that no other test uses.
+// newRoot returns options with a new root.
 func newRoot() *zklease.Options {
 	return &zklease.Options{Root: "/" + servertest.NewSpace()}
 }
@@ -108,7 +107,7 @@ func TestMain(m *testing.M) {
 	os.Exit(servertest.Main(m, opener(4*time.Second)))
 }
 
-// opener opens a store as a process of a fleet does.
+// opener opens a store for a process of a fleet.
 func opener(session time.Duration) servertest.Opener {
 	return func(addr, space string) (lease.Store, func() error, error) {
 		conn, err := zklease.Connect(strings.Split(addr, ","), session)
@@ -120,7 +119,7 @@ func opener(session time.Duration) servertest.Opener {
 	}
 }
 
-// at returns a server or an ensemble for the suites.
+// at returns a standalone server or an ensemble for the suites.
 func at(addr string) servertest.Server {
 	return servertest.Server{
 		Addr:  addr,
@@ -132,7 +131,7 @@ func at(addr string) servertest.Server {
 	}
 }
 
-// removeAll removes a znode and everything below it, also what holders put back meanwhile.
+// removeAll removes a znode and its descendants, even if holders put some back at the same time.
 func removeAll(t testing.TB, conn *zk.Conn, at string) {
 	t.Helper()
 	err := zk.ErrNotEmpty
@@ -148,7 +147,7 @@ func removeAll(t testing.TB, conn *zk.Conn, at string) {
 	}
 }
 
-// server starts a server that stands alone.
+// server starts a standalone server.
 func server(t testing.TB) *servertest.Server {
 	m := start(t, 1)[0]
 	s := at(m.Addr)

@@ -26,7 +26,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
-// An operator may edit the data with zkCli.sh set. It has another version then.
+// If an operator edits the data with zkCli.sh set, the entry has another version.
 func entryEditedByHandHasAnotherVersion(t *testing.T, addr string) {
 	conn, o := connect(t, addr), newRoot()
 	s := open(t, conn, o)
@@ -64,7 +64,7 @@ func wrongCredentialsAreNamed(t *testing.T, addr string) {
 	}
 }
 
-// calls returns a call of each method of a store that has the entry a/b, by the method's name.
+// calls maps each method's name to a call, for a store with the entry a/b.
 func calls(s *zklease.Store) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Now":         func(ctx context.Context) error { _, err := s.Now(ctx); return err },
@@ -74,7 +74,7 @@ func calls(s *zklease.Store) map[string]func(context.Context) error {
 	}
 }
 
-// An entry that cannot be read is not left out.
+// A list with an entry that the client may not read is an error.
 func unreadableEntryIsAnError(t *testing.T, addr string) {
 	conn, o := connect(t, addr), newRoot()
 	s := open(t, conn, o)
@@ -86,7 +86,7 @@ func unreadableEntryIsAnError(t *testing.T, addr string) {
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
-// An entry may be removed while it is read, between the two requests of which a read consists.
+// An entry may be removed between the two requests of a read.
 func entryThatComesAndGoesIsReadable(t *testing.T, addr string) {
 	o := newRoot()
 	proxy := servertest.NewProxy(t, addr)
@@ -113,7 +113,7 @@ func entryThatComesAndGoesIsReadable(t *testing.T, addr string) {
 	wg.Wait()
 }
 
-// To ZooKeeper, the data version -1 means any.
+// To ZooKeeper, the data version -1 means any version.
 func versionMinusOneIsRefused(t *testing.T, addr string) {
 	s := open(t, connect(t, addr), newRoot())
 	e := servertest.Put(t, s, "a", "", "value")
@@ -147,7 +147,7 @@ func invalidArgumentsAreRefused(t *testing.T, addr string) {
 	require.ErrorIs(t, err, zk.ErrInvalidACL)
 }
 
-// The times are those of the server, and not of this host, whose clock the answer reaches later.
+// The times are those of the server's clock, and not of this host's clock when the reply arrives.
 func nowIsTheServersTime(t *testing.T, addr string) {
 	proxy, o := servertest.NewProxy(t, addr), newRoot()
 	conn := connectFor(t, proxy.Addr(), time.Minute)
@@ -164,7 +164,7 @@ func nowIsTheServersTime(t *testing.T, addr string) {
 	require.Equal(t, stat.Mtime, now.UnixMilli())
 }
 
-// If a session ends while a read is under way, the new session may be with a server that is behind.
+// If a session ends during a read, the server of the new session may lag.
 func readInTwoSessionsIsRefused(t *testing.T, addr string) {
 	proxy := servertest.NewProxy(t, addr)
 	const session = 500 * time.Millisecond
@@ -189,7 +189,7 @@ func readInTwoSessionsIsRefused(t *testing.T, addr string) {
 	require.ErrorIs(t, err, zk.ErrSessionExpired)
 }
 
-// Package zk writes no lines of its own to standard error: the errors say what happens.
+// Package zk does not write to standard error: the errors have the cause.
 func TestConnectIsQuiet(t *testing.T) {
 	var lines bytes.Buffer
 	log.SetOutput(&lines)
@@ -204,8 +204,8 @@ func TestConnectIsQuiet(t *testing.T) {
 	require.Empty(t, lines.String())
 }
 
-// Package zk allows the handshake ten times as long as another answer. Later answers may take as
-// long as package zk says.
+// Package zk allows the handshake ten times the time of another reply. Later replies have package
+// zk's time.
 func TestDialGivesUpAServerThatHangsAtOnce(t *testing.T) {
 	t.Parallel()
 	l := servertest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -240,7 +240,7 @@ func closedConnectionIsAnError(t *testing.T, addr string) {
 	require.NotErrorIs(t, err, lease.ErrConflict)
 }
 
-// requests returns how many goroutines of this process make a request that its caller gave up.
+// requests returns the number of this process's goroutines with a request that its caller gave up.
 func requests() int {
 	stacks := make([]byte, 8<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "zklease.call[...].func1(")

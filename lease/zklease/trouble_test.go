@@ -24,14 +24,14 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	servertest.Troubles(t, s, host)
 	t.Run("LostVersionsDoNotComeAgain", func(t *testing.T) { servertest.LostVersionsDoNotComeAgain(t, s) })
 	t.Run("OneUnknownHostOfSeveral", func(t *testing.T) {
-		for range 8 { // each has the hosts in another order
+		for range 8 { // the order of the hosts is random
 			servertest.Put(t, servertest.Client(t, "unknown.servertest.test:2181,"+host.Addr(), servertest.NewSpace()), "key", "", "value")
 		}
 	})
 }
 
-// A server ends the connection of a client that has seen more. The error says so, and not why there
-// was no connection before.
+// A server ends the connection of a client that has seen later transactions. The error has this
+// reason, not an earlier one.
 func TestServerThatLostItsDataIsNamed(t *testing.T) {
 	t.Parallel()
 	server := server(t)

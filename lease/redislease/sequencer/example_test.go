@@ -10,7 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/sequencer"
 )
 
-// One ID costs a round trip, and so do a thousand.
+// One ID takes a round trip, and so do a thousand.
 func ExampleSequencer() {
 	client := redis.NewClient(&redis.Options{Addr: "redis:6379", ContextTimeoutEnabled: true})
 	defer client.Close()

@@ -28,9 +28,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
 )
 
-// The sequencer is no store, so no suite tests it. This file is longer than the code: Redis may
-// lose keys, bring back old ones, fail over and set its clock back, in any order, and each has its
-// test on real servers.
+// The sequencer is not a store, so no suite tests it. This file is longer than the code, because
+// Redis may lose keys, restore old ones, fail over and set its clock back, in any order, and each
+// has a test on real servers.
 
 const sequenceKey = conn.DefaultPrefix + "sequence:0"
 
@@ -44,7 +44,7 @@ func newSequencer(t testing.TB, client redis.UniversalClient, opts *Options) *Se
 	return servertest.Must(New(client, opts))(t)
 }
 
-// unique has all IDs of a test. When the test ends, no two may be the same.
+// unique collects all IDs of a test, and checks at its end that they are different.
 type unique struct {
 	testing.TB
 	ids []snowflake.ID
@@ -61,8 +61,8 @@ func newUnique(t testing.TB) *unique {
 	return u
 }
 
-// take takes n IDs. They must increase, have the shard, and have times between Redis' clock and
-// MaxAhead after it.
+// take takes n IDs, and checks that they increase, have the shard, and have times from Redis' clock
+// to MaxAhead after it.
 func (u *unique) take(s *Sequencer, n int) []snowflake.ID {
 	u.Helper()
 	ids, begun := make([]snowflake.ID, n), serverTime(u, s.key.Client)
@@ -83,7 +83,7 @@ func (u *unique) take(s *Sequencer, n int) []snowflake.ID {
 	return ids
 }
 
-// setState writes the key that a server would have if its clock read next.
+// setState writes the key of a server whose clock reads next.
 func setState(t testing.TB, client *redis.Client, next time.Time) {
 	t.Helper()
 	servertest.Do(t, client.Set(t.Context(), sequenceKey, fmt.Sprint(writer(t, client), " ", next.UnixMilli(), " 0"), 0).Err())
@@ -122,7 +122,7 @@ func TestSequencerIDsHaveTimeShardAndSequence(t *testing.T) {
 		}
 	}
 	begun := serverTime(t, client)
-	u.take(s, 1500*1024) // it waits, because it may be ahead by 1,000 ms
+	u.take(s, 1500*1024) // it waits, because it may be ahead by only 1,000 ms
 	require.GreaterOrEqual(t, serverTime(t, client).Sub(begun), 400*time.Millisecond)
 
 	n, err := s.Fill(t.Context(), nil)
@@ -137,8 +137,9 @@ func TestSequencerIDsHaveTimeShardAndSequence(t *testing.T) {
 	}
 }
 
-// While Sequencers issue IDs, each with its own client, the keys are deleted, the scripts are flushed,
-// and the server is killed and restarted, with and without its data. The IDs of a caller increase.
+// While Sequencers with separate clients issue IDs, the keys are deleted, the scripts are flushed,
+// and the server is killed and restarted, with and without its data. The IDs of each caller
+// increase.
 func TestSequencersNeverRepeatAnID(t *testing.T) {
 	t.Parallel()
 	server, u := redistest.Start(t), newUnique(t)
@@ -199,7 +200,7 @@ func TestSequencersNeverRepeatAnID(t *testing.T) {
 	server.Kill()
 	server.Restart() // without its data: the server saved nothing to disk
 	progress()
-	servertest.Do(t, admin.Save(t.Context()).Err()) // from now on, a restart loads this data
+	servertest.Do(t, admin.Save(t.Context()).Err()) // later restarts load this data
 	progress()
 	server.Kill()
 	server.Restart()
@@ -240,8 +241,8 @@ func refusedAnHour(t *testing.T, s *Sequencer) {
 	require.InDelta(t, time.Hour, e.By(), float64(2*time.Minute))
 }
 
-// Redis' clock went back and its keys were lost. If a client's clock did not go back, the client
-// refuses. If the client has issued an ID, its next IDs are greater.
+// Redis' clock went back and its keys were lost. A client whose clock did not go back refuses. The
+// next IDs of a client that has issued one are greater.
 func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -260,7 +261,7 @@ func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testin
 	s.now = time.Now
 	for range 3 {
 		ids := u.take(s, 1000)
-		s.note(s.next.Load() + 500<<10) // as if its last ID were half a second later
+		s.note(s.next.Load() + 500<<10) // as if its last ID had been half a second later
 		client.FlushAll(t.Context())
 		require.GreaterOrEqual(t, u.take(s, 1)[0], ids[0]+500<<22)
 	}
@@ -280,8 +281,8 @@ func replicaOf(t testing.TB, client *redis.Client, addr string) {
 	servertest.Do(t, client.Do(t.Context(), "REPLICAOF", host, port).Err())
 }
 
-// A failover loses IDs. Later another failover goes back to the first server, which has run all the
-// time and still has its old key.
+// A failover loses IDs. Later another failover returns to the first server, which has kept running
+// with its old key.
 func TestSequencerIncreasesAfterFailoverThereAndBack(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1"
@@ -310,7 +311,7 @@ func TestSequencerIncreasesAfterFailoverThereAndBack(t *testing.T) {
 	}
 }
 
-// When replicas are added and removed, the key stays, and is not made anew.
+// The key survives when replicas are added and removed.
 func TestSequencerKeyOutlivesReplicas(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -337,7 +338,7 @@ func TestSequencerKeyOutlivesReplicas(t *testing.T) {
 	check("a full resync")
 }
 
-// at returns a function that runs the script as if the server's clock read now.
+// at returns a function that runs the script with a server's clock that reads now.
 func at(t testing.TB, client *redis.Client, now int64) func(n, after, clock int64) (status string, a, b int64) {
 	t.Helper()
 	const clock = "redis.call('TIME')"
@@ -400,13 +401,13 @@ func TestSequencerChangesNothingWhenItRefuses(t *testing.T) {
 	}
 }
 
-// An ID has the millisecond of Redis' clock, even if the ID before was taken long ago. If the clock
-// goes back, IDs still increase.
+// An ID has the millisecond of Redis' clock, even long after the last ID. If the clock goes back,
+// IDs still increase.
 func TestSequencerFollowsRedisClock(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	const now = 1_800_000_000_000
-	at(t, client, now)(1, 0, 0) // it makes the key, for one second later
+	at(t, client, now)(1, 0, 0) // it creates the key, for one second later
 	var last int64
 	for _, later := range []int64{1002, 1003, 5000, 3_600_000} {
 		status, first, n := at(t, client, now+later)(1, 0, 0)
@@ -429,8 +430,7 @@ func TestSequencerFollowsRedisClock(t *testing.T) {
 	}
 }
 
-// If a client's clock is ahead, the client makes the key only if it then waits until the key's
-// time.
+// A client whose clock is ahead creates the key only if it can wait until the key's time.
 func TestSequencerMakesTheKeyOnlyIfItWaitsForItsTime(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -447,7 +447,7 @@ func TestSequencerMakesTheKeyOnlyIfItWaitsForItsTime(t *testing.T) {
 		}
 		require.Equal(t, "wait", status, "%d ms ahead", ahead)
 		last := time.UnixMilli(a).Add(-MaxAhead)
-		// The error is nil if the millisecond has already passed.
+		// The error is nil if the millisecond has passed.
 		if err := wait(done, last, time.UnixMilli(b)); err != nil {
 			require.ErrorIs(t, err, context.Canceled, "%d ms ahead", ahead)
 		}
@@ -553,7 +553,7 @@ func TestSequencerNamesMissingRights(t *testing.T) {
 	admin := server.Client(t)
 	_, err := newSequencer(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil).NextIDContext(t.Context())
 	require.ErrorContains(t, err, "NOPERM")
-	// These are the rights that the documentation names.
+	// The rights in the documentation.
 	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info")
 	newUnique(t).take(newSequencer(t, enough, nil), 1)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// A connection takes its time-out from the context. It may time out just before the context ends.
+// A connection's time-out is the context's deadline, but may be just before the end of the context.
 func TestTimeoutIsTheContextsOwn(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
