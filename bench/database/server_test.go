@@ -46,10 +46,8 @@ var servers = map[string]func(t testing.TB, pool int) *server{
 }
 
 func startPostgres(t testing.TB, pool int) *server {
-	dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable&timezone=UTC" }
-	addr, p := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() },
-		"-c", fmt.Sprintf("shared_buffers=%dMB", pool))
-	db := servertest.Open(t, "pgx", dsn(addr))
+	addr, p := servertest.Postgres(t, "", nil, "-c", fmt.Sprintf("shared_buffers=%dMB", pool))
+	db := servertest.Open(t, "pgx", servertest.PostgresURL(addr)+"&timezone=UTC")
 	return &server{
 		DB:      db,
 		process: p,
@@ -67,13 +65,9 @@ func startPostgres(t testing.TB, pool int) *server {
 }
 
 func startMariaDB(t testing.TB, pool int) *server {
-	dsn := func(addr string) string {
-		return "root@tcp(" + addr + ")/test?parseTime=true&time_zone=%27%2B00%3A00%27"
-	}
-	addr, p := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() },
-		fmt.Sprintf("--innodb-buffer-pool-size=%dM", pool),
+	addr, p := servertest.MariaDB(t, nil, fmt.Sprintf("--innodb-buffer-pool-size=%dM", pool),
 		"--innodb-log-file-size=96M") // the server's default, and not that of the other tests
-	db := servertest.Open(t, "mysql", dsn(addr))
+	db := servertest.Open(t, "mysql", servertest.MariaDBDSN(addr)+"test?parseTime=true&time_zone=%27%2B00%3A00%27")
 	return &server{
 		DB:      db,
 		process: p,

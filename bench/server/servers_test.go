@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -80,17 +81,10 @@ var (
 	})
 
 	postgres = servertest.Shared(func(t testing.TB) *pgxpool.Pool {
-		var pool *pgxpool.Pool
-		servertest.Postgres(t, "", func(addr string) (err error) {
-			if pool == nil {
-				url := fmt.Sprintf("postgres://owner@%s/postgres?sslmode=disable&pool_max_conns=%d", addr, 2*workers)
-				if pool, err = pgxpool.New(context.Background(), url); err != nil {
-					return err
-				}
-				t.Cleanup(pool.Close)
-			}
-			return pool.Ping(context.Background())
-		})
+		addr, _ := servertest.Postgres(t, "", nil)
+		pool, err := pgxpool.New(context.Background(), fmt.Sprintf("%s&pool_max_conns=%d", servertest.PostgresURL(addr), 2*workers))
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
 		return pool
 	})
 )

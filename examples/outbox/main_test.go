@@ -40,16 +40,16 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 
 // Every event of two writers is delivered, including those written while the deliverer was dead.
 func TestEveryEventIsDelivered(t *testing.T) {
-	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() })
-	db := servertest.Open(t, "pgx", url(addr))
+	addr, _ := servertest.Postgres(t, "", nil)
+	url := servertest.PostgresURL(addr)
+	db := servertest.Open(t, "pgx", url)
 	// As an init leaves it that failed after this statement.
 	_, err := db.Exec(`CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL)`)
 	require.NoError(t, err)
-	require.NoError(t, program(t, url(addr), "init").Run())
+	require.NoError(t, program(t, url, "init").Run())
 
 	deliver := func() (events *bufio.Scanner, kill func()) {
-		cmd := program(t, url(addr)+"&application_name=killed", "deliver")
+		cmd := program(t, url+"&application_name=killed", "deliver")
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -67,7 +67,7 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	}
 	var writers [2]io.WriteCloser
 	for i := range writers {
-		cmd := program(t, url(addr), "write")
+		cmd := program(t, url, "write")
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -123,7 +123,7 @@ func TestEveryEventIsDelivered(t *testing.T) {
 		INSERT INTO outbox SELECT min(id) + 1, 'late' FROM outbox`)
 	require.NoError(t, err)
 	for range 2 { // it cannot print, and so dies before it has stored a cursor
-		cmd := program(t, url(addr), "deliver")
+		cmd := program(t, url, "deliver")
 		in, out, err := os.Pipe()
 		require.NoError(t, err)
 		require.NoError(t, in.Close())
@@ -142,7 +142,7 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	// If there are two deliverers, one ends.
 	ended := make(chan error, 2)
 	for range 2 {
-		cmd := program(t, url(addr), "deliver")
+		cmd := program(t, url, "deliver")
 		require.NoError(t, cmd.Start())
 		go func() { ended <- cmd.Wait() }()
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
@@ -156,13 +156,13 @@ func TestEveryEventIsDelivered(t *testing.T) {
 
 // A writer whose event cannot be stored gives its worker ID back before it ends.
 func TestWriterThatFailsReleasesItsWorkerID(t *testing.T) {
-	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() })
-	db := servertest.Open(t, "pgx", url(addr))
-	require.NoError(t, program(t, url(addr), "init").Run())
+	addr, _ := servertest.Postgres(t, "", nil)
+	url := servertest.PostgresURL(addr)
+	db := servertest.Open(t, "pgx", url)
+	require.NoError(t, program(t, url, "init").Run())
 	_, err := db.Exec(`DROP TABLE outbox`)
 	require.NoError(t, err)
-	cmd := program(t, url(addr), "write")
+	cmd := program(t, url, "write")
 	cmd.Stdin = strings.NewReader("an event\n")
 	require.Error(t, cmd.Run())
 	store, err := sqllease.New(db, sqllease.PostgreSQL, nil)

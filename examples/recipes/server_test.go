@@ -3,7 +3,6 @@
 package recipes
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -28,14 +27,12 @@ func nextID(t testing.TB, gen *snowflake.Generator) snowflake.ID {
 
 // startPostgres returns the URL of a server of the test's own.
 func startPostgres(t testing.TB) string {
-	url := func(addr string) string { return fmt.Sprintf("postgres://owner@%s/postgres?sslmode=disable", addr) }
-	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() })
-	return url(addr)
+	addr, _ := servertest.Postgres(t, "", nil)
+	return servertest.PostgresURL(addr)
 }
 
 // startMariaDB returns the DSN of a server of the test's own.
 func startMariaDB(t testing.TB) string {
-	dsn := func(addr string) string { return fmt.Sprintf("root@tcp(%s)/test?parseTime=true", addr) }
-	addr, _ := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() })
-	return dsn(addr)
+	addr, _ := servertest.MariaDB(t, nil)
+	return servertest.MariaDBDSN(addr) + "test?parseTime=true"
 }

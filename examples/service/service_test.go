@@ -3,7 +3,6 @@
 package main
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -76,16 +75,9 @@ func ask(t *testing.T, method, url, body string) (int, http.Header, string) {
 // ready while its database is away, goes on by itself, and gives its worker ID back when it is told
 // to stop. What becomes of requests then is tested with snowflaked, which does the same.
 func TestService(t *testing.T) {
-	addr, _ := servertest.Postgres(t, "", func(addr string) error {
-		db, err := sql.Open("pgx", "postgres://owner@"+addr+"/postgres?sslmode=disable")
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		return db.Ping()
-	})
+	addr, _ := servertest.Postgres(t, "", nil)
 	proxy := servertest.NewProxy(t, addr)
-	dsn := "postgres://owner@" + proxy.Addr() + "/postgres?sslmode=disable"
+	dsn := servertest.PostgresURL(proxy.Addr())
 	program, url := start(t, "STORE="+dsn, "WINDOW=1s", "OWNER=a")
 	order := func() (id snowflake.ID) {
 		t.Helper()

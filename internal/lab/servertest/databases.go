@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"cmp"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -20,11 +21,36 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/install/installed"
 )
 
+// PostgresURL returns the URL of the superuser's database on a server of Postgres without a
+// password.
+func PostgresURL(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+
+// MariaDBDSN returns the data source name of the user "root" on a server of MariaDB, for the driver
+// of MySQL. It ends where the database's name begins.
+func MariaDBDSN(addr string) string { return "root@tcp(" + addr + ")/" }
+
+// pings returns ready or, if it is nil, a function that returns nil if a database answers. The test
+// imports the driver.
+func pings(ready func(addr string) error, driver string, dsn func(addr string) string) func(addr string) error {
+	if ready != nil {
+		return ready
+	}
+	return func(addr string) error {
+		db, err := sql.Open(driver, dsn(addr))
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return db.Ping()
+	}
+}
+
 // Postgres starts a PostgreSQL server with the superuser "owner" and this password, if it is not
-// empty, and waits until ready returns nil for the server's address. args are added to the server's
-// arguments.
+// empty, and waits until ready returns nil for the server's address. If ready is nil, it waits until
+// the driver pgx connects to PostgresURL. args are added to the server's arguments.
 func Postgres(t testing.TB, password string, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
+	ready = pings(ready, "pgx", PostgresURL)
 	const debian, user = "postgresql", "postgres"
 	initdb := Program(t, debian, "/usr/lib/postgresql/*/bin/initdb", "initdb")
 	postgres := Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
@@ -52,6 +78,7 @@ func Postgres(t testing.TB, password string, ready func(addr string) error, args
 // without a password.
 func PostgresStandby(t testing.TB, primary string, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
+	ready = pings(ready, "pgx", PostgresURL)
 	const debian, user = "postgresql", "postgres"
 	backup := Program(t, debian, "/usr/lib/postgresql/*/bin/pg_basebackup", "pg_basebackup")
 	postgres := Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
@@ -71,9 +98,11 @@ func PostgresStandby(t testing.TB, primary string, ready func(addr string) error
 }
 
 // MariaDB starts a MariaDB server with the user "root", without a password, and waits until ready
-// returns nil for the server's address. args are added to the server's arguments.
+// returns nil for the server's address. If ready is nil, it waits until the driver mysql connects to
+// MariaDBDSN. args are added to the server's arguments.
 func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
+	ready = pings(ready, "mysql", MariaDBDSN)
 	const debian, user = "mariadb-server", "mysql"
 	install := Program(t, debian, "mariadb-install-db")
 	mariadbd := Program(t, debian, "mariadbd", "/usr/sbin/mariadbd")

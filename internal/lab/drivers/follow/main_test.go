@@ -36,16 +36,13 @@ func TestMain(m *testing.M) {
 }
 
 var postgres = servertest.Shared(func(t testing.TB) string {
-	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() },
-		"-c", "max_connections=300", "-c", "max_prepared_transactions=20")
-	return url(addr)
+	addr, _ := servertest.Postgres(t, "", nil, "-c", "max_connections=300", "-c", "max_prepared_transactions=20")
+	return servertest.PostgresURL(addr)
 })
 
 var mariaDB = servertest.Shared(func(t testing.TB) string {
-	dsn := func(addr string) string { return "root@tcp(" + addr + ")/" }
-	addr, _ := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() }, primaryArgs...)
-	return dsn(addr)
+	addr, _ := servertest.MariaDB(t, nil, primaryArgs...)
+	return servertest.MariaDBDSN(addr)
 })
 
 // replicas are of the servers postgres and mariaDB.

@@ -38,20 +38,17 @@ func replicate(t testing.TB, primary database) *replica {
 	r := &replica{database: primary}
 	if primary.dialect == follow.PostgreSQL {
 		at := strings.Split(strings.Split(primary.dsn, "@")[1], "/")[0]
-		dsn := func(addr string) string { return strings.Replace(primary.dsn, at, addr, 1) }
-		addr, _ := servertest.PostgresStandby(t, at, func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() },
-			"-c", "max_connections=300", "-c", "max_prepared_transactions=20")
-		r.dsn = dsn(addr)
+		addr, _ := servertest.PostgresStandby(t, at, nil, "-c", "max_connections=300", "-c", "max_prepared_transactions=20")
+		r.dsn = strings.Replace(primary.dsn, at, addr, 1)
 		r.at, r.reached = `SELECT pg_current_wal_lsn()`, `SELECT pg_last_wal_replay_lsn() >= '%s'::pg_lsn`
 		r.pause, r.resume = `SELECT pg_wal_replay_pause()`, `SELECT pg_wal_replay_resume()`
 		r.part = []string{`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`}
 		r.promote = []string{`SELECT pg_promote()`}
 	} else {
-		ready := func(addr string) error { return servertest.Open(t, "mysql", "root@tcp("+addr+")/").Ping() }
-		addr, _ := servertest.MariaDB(t, ready, "--log-bin=log", "--server-id=2", "--read-only", "--slave-parallel-threads=4")
+		addr, _ := servertest.MariaDB(t, nil, "--log-bin=log", "--server-id=2", "--read-only", "--slave-parallel-threads=4")
 		start, end := strings.Index(primary.dsn, "(")+1, strings.Index(primary.dsn, ")")
 		host, port, _ := strings.Cut(primary.dsn[start:end], ":")
-		server := servertest.Open(t, "mysql", "root@tcp("+addr+")/")
+		server := servertest.Open(t, "mysql", servertest.MariaDBDSN(addr))
 		for _, s := range []string{
 			fmt.Sprintf(`CHANGE MASTER TO MASTER_HOST = '%s', MASTER_PORT = %s, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1`, host, port),
 			`START SLAVE`,
@@ -107,17 +104,16 @@ func (r *replica) pauseNowAndThen(t testing.TB, ctx context.Context) {
 func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	starts := map[string]func(t *testing.T) (primary database, server *servertest.Process){
 		"PostgreSQL": func(t *testing.T) (database, *servertest.Process) {
-			dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-			addr, p := servertest.Postgres(t, "",
-				func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() }, "-c", "max_connections=200")
-			return database{servertest.Open(t, "pgx", dsn(addr)), follow.PostgreSQL, "pgx", dsn(addr)}, p
+			addr, p := servertest.Postgres(t, "", nil, "-c", "max_connections=200")
+			dsn := servertest.PostgresURL(addr)
+			return database{servertest.Open(t, "pgx", dsn), follow.PostgreSQL, "pgx", dsn}, p
 		},
 		"MariaDB": func(t *testing.T) (database, *servertest.Process) {
-			dsn := func(addr string) string { return "root@tcp(" + addr + ")/" }
-			addr, p := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() }, primaryArgs...)
-			_, err := servertest.Open(t, "mysql", dsn(addr)).Exec(`CREATE DATABASE shop`)
+			addr, p := servertest.MariaDB(t, nil, primaryArgs...)
+			dsn := servertest.MariaDBDSN(addr)
+			_, err := servertest.Open(t, "mysql", dsn).Exec(`CREATE DATABASE shop`)
 			require.NoError(t, err)
-			return database{servertest.Open(t, "mysql", dsn(addr)+"shop"), follow.MySQL, "mysql", dsn(addr) + "shop"}, p
+			return database{servertest.Open(t, "mysql", dsn+"shop"), follow.MySQL, "mysql", dsn + "shop"}, p
 		},
 	}
 	for name, start := range starts {

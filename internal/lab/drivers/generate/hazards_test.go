@@ -55,7 +55,7 @@ func TestPromotionThatLosesCommits(t *testing.T) {
 	f, right := install(t, primary, snowflake.DefaultLayout()).withClock(t), install(t, primary, layouts.Sonyflake())
 	f.must(t, 10)
 	right.must(t, 1)
-	addr, p := servertest.PostgresStandby(t, primary.addr, answers(t), "-c", "max_connections=200")
+	addr, p := servertest.PostgresStandby(t, primary.addr, nil, "-c", "max_connections=200")
 	on := func(f function) function {
 		return f.at(t, server{addr: addr, database: f.database}.url("owner", f.path))
 	}
