@@ -94,8 +94,7 @@ func ask[T any](t testing.TB, db *sql.DB, query string) (v T) {
 // run runs statements, all on one connection.
 func (s *server) run(t testing.TB, statements ...string) {
 	t.Helper()
-	conn, err := s.Conn(background)
-	require.NoError(t, err)
+	conn := servertest.Must(s.Conn(background))(t)
 	defer conn.Close()
 	for _, statement := range statements {
 		if _, err := conn.ExecContext(background, statement); err != nil {
@@ -119,8 +118,7 @@ func (s *server) create(t testing.TB, k table) {
 // measureSizes returns the bytes of the rows and of each index, by name.
 func (s *server) measureSizes(t testing.TB) map[string]int64 {
 	t.Helper()
-	found, err := s.Query(s.sizes)
-	require.NoError(t, err)
+	found := servertest.Must(s.Query(s.sizes))(t)
 	defer found.Close()
 	all := map[string]int64{}
 	for found.Next() {

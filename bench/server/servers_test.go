@@ -49,8 +49,7 @@ func startSnowflaked(t testing.TB, args ...string) web {
 // startConstant starts this program as a server of a constant.
 func startConstant(t testing.TB) web {
 	addr := fmt.Sprint("127.0.0.1:", servertest.Port(t))
-	path, err := os.Executable()
-	require.NoError(t, err)
+	path := servertest.Must(os.Executable())(t)
 	return startWeb(t, addr, servertest.Command{Path: path, Env: []string{constantEnv + "=" + addr}})
 }
 

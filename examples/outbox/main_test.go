@@ -31,8 +31,7 @@ func TestMain(m *testing.M) {
 
 // program returns the command that runs this test binary as the outbox program.
 func program(t *testing.T, args ...string) *exec.Cmd {
-	path, err := os.Executable()
-	require.NoError(t, err)
+	path := servertest.Must(os.Executable())(t)
 	cmd := exec.Command(path, args...)
 	cmd.Env, cmd.Stderr = append(os.Environ(), "OUTBOX_CHILD=1"), os.Stderr
 	return cmd
@@ -44,14 +43,12 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	url := servertest.PostgresURL(addr)
 	db := servertest.Open(t, "pgx", url)
 	// As an init leaves it that failed after this statement.
-	_, err := db.Exec(`CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL)`)
-	require.NoError(t, err)
+	servertest.Must(db.Exec(`CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL)`))(t)
 	require.NoError(t, program(t, url, "init").Run())
 
 	deliver := func() (events *bufio.Scanner, kill func()) {
 		cmd := program(t, url+"&application_name=killed", "deliver")
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
+		out := servertest.Must(cmd.StdoutPipe())(t)
 		require.NoError(t, cmd.Start())
 		kill = func() {
 			_ = cmd.Process.Kill()
@@ -68,8 +65,7 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	var writers [2]io.WriteCloser
 	for i := range writers {
 		cmd := program(t, url, "write")
-		in, err := cmd.StdinPipe()
-		require.NoError(t, err)
+		in := servertest.Must(cmd.StdinPipe())(t)
 		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			_ = in.Close()
@@ -83,8 +79,7 @@ func TestEveryEventIsDelivered(t *testing.T) {
 			for n := range 10 {
 				event := fmt.Sprintf("%s %d %d", what, i, n)
 				missing[event] = true
-				_, err := fmt.Fprintln(w, event)
-				require.NoError(t, err)
+				servertest.Must(fmt.Fprintln(w, event))(t)
 			}
 		}
 	}
@@ -101,8 +96,7 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	await(events)
 	kill()
 	write("second")
-	page, err := os.ReadFile("../../docs/operations.md")
-	require.NoError(t, err)
+	page := servertest.Must(os.ReadFile("../../docs/operations.md"))(t)
 	_, lag, _ := strings.Cut(string(page), "```sql\n")
 	lag, _, _ = strings.Cut(lag, "```")
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
@@ -118,10 +112,9 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	kill()
 
 	// The database is restored to the first event, whose neighbor is then committed late.
-	_, err = db.Exec(`UPDATE outbox_fence SET id = (SELECT min(id) FROM outbox);
+	servertest.Must(db.Exec(`UPDATE outbox_fence SET id = (SELECT min(id) FROM outbox);
 		SELECT setval('outbox_fence_mark', id) FROM outbox_fence;
-		INSERT INTO outbox SELECT min(id) + 1, 'late' FROM outbox`)
-	require.NoError(t, err)
+		INSERT INTO outbox SELECT min(id) + 1, 'late' FROM outbox`))(t)
 	for range 2 { // it cannot print, and so dies before it has stored a cursor
 		cmd := program(t, url, "deliver")
 		in, out, err := os.Pipe()
@@ -160,15 +153,12 @@ func TestWriterThatFailsReleasesItsWorkerID(t *testing.T) {
 	url := servertest.PostgresURL(addr)
 	db := servertest.Open(t, "pgx", url)
 	require.NoError(t, program(t, url, "init").Run())
-	_, err := db.Exec(`DROP TABLE outbox`)
-	require.NoError(t, err)
+	servertest.Must(db.Exec(`DROP TABLE outbox`))(t)
 	cmd := program(t, url, "write")
 	cmd.Stdin = strings.NewReader("an event\n")
 	require.Error(t, cmd.Run())
-	store, err := sqllease.New(db, sqllease.PostgreSQL, nil)
-	require.NoError(t, err)
-	holders, err := lease.Holders(t.Context(), store)
-	require.NoError(t, err)
+	store := servertest.Must(sqllease.New(db, sqllease.PostgreSQL, nil))(t)
+	holders := servertest.Must(lease.Holders(t.Context(), store))(t)
 	require.Len(t, holders, 1)
 	require.Equal(t, lease.StateFree, holders[0].State)
 }

@@ -48,8 +48,7 @@ type outbox struct {
 // the build with all recipes add theirs.
 var byDoing = map[string]func(ctx context.Context, t *testing.T, db *sql.DB, tx *follow.Tx, note Note) error{
 	"gorm": func(ctx context.Context, t *testing.T, db *sql.DB, tx *follow.Tx, note Note) error {
-		server, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{Logger: logger.Discard})
-		require.NoError(t, err)
+		server := servertest.Must(gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{Logger: logger.Discard}))(t)
 		return createInGORM(ctx, server, tx, &note)
 	},
 }
@@ -65,25 +64,20 @@ func init() { onPostgreSQL["follow"] = testFollow }
 func testFollow(t *testing.T, url string) {
 	ctx, store := t.Context(), lease.File(t.TempDir())
 	db := servertest.Open(t, "pgx", url)
-	_, err := db.Exec(`CREATE TABLE notes (id bigint PRIMARY KEY, name text NOT NULL)`)
-	require.NoError(t, err)
+	servertest.Must(db.Exec(`CREATE TABLE notes (id bigint PRIMARY KEY, name text NOT NULL)`))(t)
 	defer db.Exec(`DROP TABLE notes`)
 	var o outbox
-	o.fence, err = follow.NewFence(follow.PostgreSQL, "notes_fence")
-	require.NoError(t, err)
+	o.fence = servertest.Must(follow.NewFence(follow.PostgreSQL, "notes_fence"))(t)
 	require.NoError(t, o.fence.Create(ctx, db))
-	o.l, err = lease.Acquire(ctx, store, &lease.Options{
+	o.l = servertest.Must(lease.Acquire(ctx, store, &lease.Options{
 		NewStore:   true,
 		FloorEvery: 50 * time.Millisecond,
 		Logger:     slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
+	}))(t)
 	defer o.l.Release(context.Background())
-	o.gen, err = snowflake.NewLeased(o.l, nil)
-	require.NoError(t, err)
+	o.gen = servertest.Must(snowflake.NewLeased(o.l, nil))(t)
 	o.w = follow.NewWriter(db, o.fence, o.l, o.gen)
-	pool, err := pgxpool.New(ctx, url)
-	require.NoError(t, err)
+	pool := servertest.Must(pgxpool.New(ctx, url))(t)
 	defer pool.Close()
 
 	ways := map[string]func(id snowflake.ID) error{
@@ -103,8 +97,7 @@ func testFollow(t *testing.T, url string) {
 	}
 	r := follow.NewReader(store, stdlib.OpenDBFromPool(pool), o.fence, 0, &follow.Options{Table: "notes", Every: 50 * time.Millisecond})
 	registry := prometheus.NewRegistry()
-	collector, err := metrics.NewReader(r, prometheus.Labels{"table": "notes"})
-	require.NoError(t, err)
+	collector := servertest.Must(metrics.NewReader(r, prometheus.Labels{"table": "notes"}))(t)
 	require.NoError(t, registry.Register(collector))
 	for name, insert := range ways {
 		require.NoError(t, insert(0), name)
@@ -120,8 +113,7 @@ func testFollow(t *testing.T, url string) {
 		_, err := db.Exec(fmt.Sprintf(`SELECT setval('notes_fence_mark', %d)`, id+snowflake.ID(time.Hour/time.Millisecond)<<22))
 		require.NoError(t, err)
 		require.ErrorIs(t, insert(0), follow.ErrLate, name)
-		_, err = db.Exec(fmt.Sprintf(`SELECT setval('notes_fence_mark', %d)`, id))
-		require.NoError(t, err)
+		servertest.Must(db.Exec(fmt.Sprintf(`SELECT setval('notes_fence_mark', %d)`, id)))(t)
 	}
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
 		# HELP snowflake_reader_rows_total Rows of these spans, if the reader knows the table.

@@ -97,8 +97,7 @@ func testSQLX(t *testing.T, db *sqlx.DB, ids []snowflake.ID) {
 	require.NoError(t, err)
 	assert.Equal(t, []Row{{ids[0], "a hat", nil}, {ids[1], "a hat", &ids[0]}}, rows)
 
-	_, err = db.NamedExec(`UPDATE orders SET item = :item WHERE id = :id`, Row{ID: ids[0], Item: "a coat"})
-	require.NoError(t, err)
+	servertest.Must(db.NamedExec(`UPDATE orders SET item = :item WHERE id = :id`, Row{ID: ids[0], Item: "a coat"}))(t)
 	var row Row
 	require.NoError(t, db.Get(&row, db.Rebind(`SELECT * FROM orders WHERE id = ?`), ids[0]))
 	assert.Equal(t, "a coat", row.Item)

@@ -55,8 +55,7 @@ func testTwins(t *testing.T, db *sql.DB, insert func(gen *snowflake.Generator, i
 	const rows = 2000
 	_, err := db.Exec(`DROP TABLE IF EXISTS orders`) // of another recipe
 	require.NoError(t, err)
-	_, err = db.Exec(orderWithItem)
-	require.NoError(t, err)
+	servertest.Must(db.Exec(orderWithItem))(t)
 	defer db.Exec(`DROP TABLE orders`)
 	var wg sync.WaitGroup
 	collisions := make([]int, 2)
@@ -87,8 +86,7 @@ func testUniqueMySQL(t *testing.T, dsn string) {
 }
 
 func testUniquePgx(t *testing.T, url string) {
-	pool, err := pgxpool.New(t.Context(), url)
-	require.NoError(t, err)
+	pool := servertest.Must(pgxpool.New(t.Context(), url))(t)
 	defer pool.Close()
 	testTwins(t, servertest.Open(t, "pgx", url), func(gen *snowflake.Generator, item string) (snowflake.ID, int, error) {
 		return insertOrder(t.Context(), pool, gen, item)

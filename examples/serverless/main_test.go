@@ -59,8 +59,7 @@ func startRedis(t *testing.T) (url string, store lease.Store) {
 }
 
 func program(t *testing.T, url string, args ...string) *exec.Cmd {
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := servertest.Must(os.Executable())(t)
 	cmd := exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), programEnv+"=1", "REDIS_URL="+url)
 	return cmd
@@ -80,8 +79,7 @@ func start(t *testing.T, cmd *exec.Cmd) (exited chan error) {
 // held returns how many worker IDs are held.
 func held(t *testing.T, store lease.Store) (n int) {
 	t.Helper()
-	all, err := lease.Holders(t.Context(), store)
-	require.NoError(t, err)
+	all := servertest.Must(lease.Holders(t.Context(), store))(t)
 	for _, r := range all {
 		if r.State == lease.StateHeld {
 			n++

@@ -61,13 +61,10 @@ func start(t *testing.T, env ...string) (program *servertest.Child, url string) 
 // ask makes a request, and returns the status, the header and the body of the answer.
 func ask(t *testing.T, method, url, body string) (int, http.Header, string) {
 	t.Helper()
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
+	req := servertest.Must(http.NewRequest(method, url, strings.NewReader(body)))(t)
+	resp := servertest.Must(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	b := servertest.Must(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, resp.Header, string(b)
 }
 
@@ -122,8 +119,7 @@ func TestService(t *testing.T) {
 	store, closeStore, err := openStore(dsn)
 	require.NoError(t, err)
 	defer closeStore()
-	records, err := lease.Holders(t.Context(), store)
-	require.NoError(t, err)
+	records := servertest.Must(lease.Holders(t.Context(), store))(t)
 	worker := snowflake.Decode(last).Worker
 	require.Len(t, records, 1)
 	assert.Equal(t, lease.StateHeld, records[0].State)
@@ -141,15 +137,13 @@ func TestService(t *testing.T) {
 	require.NoError(t, program.Process().Signal(syscall.SIGTERM))
 	program.Wait()
 	require.Zero(t, program.State().ExitCode())
-	records, err = lease.Holders(t.Context(), store)
-	require.NoError(t, err)
+	records = servertest.Must(lease.Holders(t.Context(), store))(t)
 	assert.Equal(t, lease.StateFree, records[0].State)
 }
 
 func TestProgramForKubernetesCompiles(t *testing.T) {
 	// Read the directory, so that a cached test result counts only while the files are unchanged.
-	_, err := os.ReadDir(".")
-	require.NoError(t, err)
+	servertest.Must(os.ReadDir("."))(t)
 	out, err := exec.Command("go", "vet", "-tags", "kubernetes", ".").CombinedOutput()
 	assert.NoError(t, err, "%s", out)
 }

@@ -96,8 +96,7 @@ func TestLogin(t *testing.T) {
 	})
 	t.Run("ChangedPasswordIsRefused", func(t *testing.T) {
 		s := opened(t, servertest.Must(login(t, addr, "writer", "secret"))(t), nil)
-		_, err := s.Get(t.Context(), "key")
-		require.NoError(t, err)
+		servertest.Must(s.Get(t.Context(), "key"))(t)
 		servertest.Must(root.UserChangePassword(t.Context(), "writer", "other"))(t)
 		restart()
 		refused(t, s, 10*time.Second, rpctypes.ErrAuthFailed, addr)
@@ -122,7 +121,7 @@ func missingRights(t *testing.T, addr string) {
 	refused(t, opened(t, connect(t, addr), nil), limit, lease.ErrRefused, addr)
 
 	var logins atomic.Int64
-	writer, err := login(t, addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(
+	writer := servertest.Must(login(t, addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(
 		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 		invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 	) error {
@@ -130,8 +129,7 @@ func missingRights(t *testing.T, addr string) {
 			logins.Add(1)
 		}
 		return invoke(ctx, method, req, reply, cc, opts...)
-	}))
-	require.NoError(t, err)
+	})))(t)
 	refused(t, opened(t, writer, &etcdlease.Options{Prefix: "/other"}), limit, rpctypes.ErrPermissionDenied, "/other/", " on "+addr)
 	s := opened(t, writer, &etcdlease.Options{Prefix: "/snowflake"})
 	before, version := logins.Load(), ""

@@ -212,12 +212,10 @@ func labelsRemoved(t *testing.T, c *cluster) {
 		e := servertest.Put(t, s, kind+"/7", "", "value")
 		c.change(t, prefix+"--"+kind+"--7", func(o *coordination.Lease) { o.Labels = nil })
 		e = servertest.Put(t, s, e.Key, e.Version, "another value")
-		all, err := s.List(t.Context(), kind+"/")
-		require.NoError(t, err)
+		all := servertest.Must(s.List(t.Context(), kind+"/"))(t)
 		assert.Equal(t, []lease.Entry{e}, all)
 	}
-	all, err := s.List(t.Context(), "")
-	require.NoError(t, err)
+	all := servertest.Must(s.List(t.Context(), ""))(t)
 	assert.Len(t, all, 5)
 }
 
@@ -235,16 +233,14 @@ func inTheWay(t *testing.T, c *cluster) {
 		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not created by this package",
 			"delete it. Change Options.Prefix only while no process has a worker ID")
 	}
-	workers, err := s.List(t.Context(), "worker/")
-	require.NoError(t, err)
+	workers := servertest.Must(s.List(t.Context(), "worker/"))(t)
 	require.Len(t, workers, 1)
 	assert.Equal(t, "worker/7", workers[0].Key)
 	assert.NotEmpty(t, workers[0].Version)
 	assert.Nil(t, workers[0].Value, "an entry that cannot be read has no value")
 	assert.Equal(t, theirs, c.get(t, theirs.Name))
 	e := servertest.Put(t, s, "mark/8", "", "value")
-	marks, err := s.List(t.Context(), "mark/")
-	require.NoError(t, err)
+	marks := servertest.Must(s.List(t.Context(), "mark/"))(t)
 	assert.Equal(t, []lease.Entry{e}, marks)
 }
 
@@ -310,8 +306,7 @@ func sentTwice(t *testing.T, c *cluster) {
 	e := servertest.Put(t, s, "key", "", "value")
 	left.Store(1)
 	e = servertest.Put(t, s, "key", e.Version, "another value")
-	got, err := s.Get(t.Context(), "key")
-	require.NoError(t, err)
+	got := servertest.Must(s.Get(t.Context(), "key"))(t)
 	assert.Equal(t, e, got)
 }
 
@@ -399,8 +394,7 @@ func longKey(t *testing.T, c *cluster) {
 	s := open(t, c.Addr, in(servertest.NewSpace()))
 	key := strings.Repeat("k", 62) + "-1/2"
 	e := servertest.Put(t, s, key, "", "value")
-	all, err := s.List(t.Context(), key[:65])
-	require.NoError(t, err)
+	all := servertest.Must(s.List(t.Context(), key[:65]))(t)
 	assert.Equal(t, []lease.Entry{e}, all)
 }
 

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
@@ -51,8 +50,7 @@ func settingIsChanged(admin func(*testing.T) jetstream.JetStream) servertest.Tro
 			})
 			change := func(t *testing.T, most int64) {
 				config.MaxMsgs = most
-				_, err := js.UpdateStream(t.Context(), config)
-				require.NoError(t, err)
+				servertest.Must(js.UpdateStream(t.Context(), config))(t)
 			}
 			change(t, 100_000)
 			return func(t *testing.T) { change(t, -1) }

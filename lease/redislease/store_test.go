@@ -111,8 +111,7 @@ func TestForeignDataIsRefused(t *testing.T) {
 			require.ErrorIs(t, err, lease.ErrConflict, "Put over %q in place of version %q", member, old)
 		}
 		e := servertest.Put(t, store, "worker/7", is.Version, "value")
-		all, err = store.List(t.Context(), "")
-		require.NoError(t, err)
+		all = servertest.Must(store.List(t.Context(), ""))(t)
 		require.Equal(t, []lease.Entry{e}, all)
 	}
 	client.Del(t.Context(), leasesKey)
@@ -135,8 +134,7 @@ func TestPutThatIsSentAgainSucceeds(t *testing.T) {
 	store, value := opened(t, redistest.Start(t).Client(t), nil), []byte("value\n\x00 of two lines")
 	for range 2 {
 		e := servertest.Must(store.put(t.Context(), "a", "", "version", value))(t)
-		got, err := store.Get(t.Context(), "a")
-		require.NoError(t, err)
+		got := servertest.Must(store.Get(t.Context(), "a"))(t)
 		assert.Equal(t, "version", got.Version)
 		assert.True(t, got.Time.Equal(e.Time), "%v, not %v", got, e)
 	}
@@ -397,8 +395,7 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	assert.ErrorIs(t, lost.Err(), lease.ErrLost)
 	renewals = first.Stats().Renewals
 	redistest.Eventually(t, "the first is renewed on the new master", func() bool { return first.Stats().Renewals > renewals })
-	_, err := firstIDs.NextID()
-	require.NoError(t, err)
+	servertest.Must(firstIDs.NextID())(t)
 	assert.NoError(t, first.Err())
 }
 
@@ -425,8 +422,7 @@ func TestCluster(t *testing.T) {
 		l, g := acquire(t, store, &lease.Options{Owner: "one", Reuse: lease.ReuseKeep})
 		id := servertest.Must(g.NextID())(t)
 		servertest.Do(t, l.Release(t.Context()))
-		h, err := lease.Whois(t.Context(), store, id)
-		require.NoError(t, err)
+		h := servertest.Must(lease.Whois(t.Context(), store, id))(t)
 		assert.Equal(t, "one", h.Owner)
 		stores = append(stores, store)
 	}
@@ -447,8 +443,7 @@ func TestCluster(t *testing.T) {
 		cluster.Move(t, leasesKey, func() {
 			for _, s := range stores {
 				version = put(t, s, "a", version, "value")
-				e, err := s.Get(t.Context(), "a")
-				require.NoError(t, err)
+				e := servertest.Must(s.Get(t.Context(), "a"))(t)
 				assert.Equal(t, version, e.Version)
 			}
 		})

@@ -125,8 +125,7 @@ func at(addr string) servertest.Server {
 		Addr:  addr,
 		Wipes: map[string]func(testing.TB, string){"All": func(t testing.TB, space string) { removeAll(t, connect(t, addr), "/"+space) }},
 		Garble: func(t testing.TB, space, key string) {
-			_, err := connect(t, addr).Set("/"+space+"/"+key, []byte(`{"worker": 1, "tok`), -1)
-			require.NoError(t, err)
+			servertest.Must(connect(t, addr).Set("/"+space+"/"+key, []byte(`{"worker": 1, "tok`), -1))(t)
 		},
 	}
 }

@@ -253,8 +253,7 @@ func (r run) trial(t *testing.T) result {
 	}
 	watches.Wait()
 	var delivered []snowflake.ID
-	rows, err := db.Query(`SELECT id FROM delivered ORDER BY id`)
-	require.NoError(t, err)
+	rows := servertest.Must(db.Query(`SELECT id FROM delivered ORDER BY id`))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var id snowflake.ID

@@ -35,8 +35,7 @@ func pass(t testing.TB, db database, f *follow.Fence, p process) {
 func until(t testing.TB, r *follow.Reader, id snowflake.ID) {
 	t.Helper()
 	for upTo := snowflake.ID(0); upTo < id; {
-		s, err := r.Next(t.Context())
-		require.NoError(t, err)
+		s := servertest.Must(r.Next(t.Context()))(t)
 		upTo = s.UpTo
 	}
 }
@@ -82,11 +81,9 @@ func testLate(t *testing.T, db database, f *follow.Fence, p process, level sql.I
 		if db.dialect == follow.SQLite { // nothing passes a transaction that has written
 			pass(t, db, f, p)
 		}
-		tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
-		require.NoError(t, err)
+		tx := servertest.Must(db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level}))(t)
 		defer tx.Rollback()
-		_, err = tx.Exec(insert(id))
-		require.NoError(t, err)
+		servertest.Must(tx.Exec(insert(id)))(t)
 		ids(t, tx, follow.Span{UpTo: 1}) // it has a snapshot now
 		if db.dialect != follow.SQLite {
 			pass(t, db, f, p)
@@ -176,8 +173,7 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 				}
 				await(1)
 				if db.dialect == follow.PostgreSQL { // it has raised the sequence before it waits
-					tx, err := db.Begin()
-					require.NoError(t, err)
+					tx := servertest.Must(db.Begin())(t)
 					require.ErrorIs(t, f.Check(t.Context(), tx, id), follow.ErrLate)
 					require.NoError(t, tx.Rollback())
 				}
@@ -207,11 +203,9 @@ func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 		require.NoError(t, db.QueryRow(`SELECT last_value FROM outbox_fence_mark`).Scan(&id))
 		return id
 	}
-	turn, err := db.Begin()
-	require.NoError(t, err)
+	turn := servertest.Must(db.Begin())(t)
 	defer turn.Rollback()
-	_, err = turn.Exec(`SELECT pg_advisory_xact_lock(1718579308, 'outbox_fence'::regclass::oid::int)`)
-	require.NoError(t, err)
+	servertest.Must(turn.Exec(`SELECT pg_advisory_xact_lock(1718579308, 'outbox_fence'::regclass::oid::int)`))(t)
 	id := p.id(t)
 	db.exec(t, insert(id))
 	var pid int
@@ -239,12 +233,10 @@ func TestReaderOnMariaDBDoesNotKeepWritersWaiting(t *testing.T) {
 	t.Parallel()
 	db := dialects["MariaDB"](t)
 	f, p := prepare(t, db), leased(t)
-	tx, err := db.Begin()
-	require.NoError(t, err)
+	tx := servertest.Must(db.Begin())(t)
 	defer tx.Rollback()
 	id := p.id(t)
-	_, err = tx.Exec(insert(id))
-	require.NoError(t, err)
+	servertest.Must(tx.Exec(insert(id)))(t)
 	require.NoError(t, f.Check(t.Context(), tx, id))
 	db.exec(t, insert(p.id(t)))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -306,22 +298,16 @@ func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	require.ErrorContains(t, err, "SNF01")
 	_, err = other.Exec(fmt.Sprintf(`UPDATE %s.outbox SET id = %d WHERE id = %d`, schema, old, id))
 	require.ErrorContains(t, err, "SNF01")
-	_, err = other.Exec(fmt.Sprintf(`UPDATE %s.outbox SET id = id, writer = 1 WHERE id = %d`, schema, id))
-	require.NoError(t, err)
-	_, err = other.Exec(in(id) + ` ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id`)
-	require.NoError(t, err)
-	_, err = other.Exec(in(p.id(t)))
-	require.NoError(t, err)
+	servertest.Must(other.Exec(fmt.Sprintf(`UPDATE %s.outbox SET id = id, writer = 1 WHERE id = %d`, schema, id)))(t)
+	servertest.Must(other.Exec(in(id) + ` ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id`))(t)
+	servertest.Must(other.Exec(in(p.id(t))))(t)
 
 	// A reader waits for a transaction of which only the trigger has made the check.
-	tx, err := other.Begin()
-	require.NoError(t, err)
+	tx := servertest.Must(other.Begin())(t)
 	defer tx.Rollback()
 	id = p.id(t)
-	_, err = tx.Exec(in(id))
-	require.NoError(t, err)
-	_, err = tx.Exec(`SET CONSTRAINTS ALL IMMEDIATE`)
-	require.NoError(t, err)
+	servertest.Must(tx.Exec(in(id)))(t)
+	servertest.Must(tx.Exec(`SET CONSTRAINTS ALL IMMEDIATE`))(t)
 	var holders int
 	require.NoError(t, db.QueryRow(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 'outbox_fence_mark'::regclass`).Scan(&holders))
 	require.Equal(t, 1, holders)
@@ -340,11 +326,9 @@ func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	_, err = other.Exec(in(old))
 	require.Error(t, err)
 
-	sqlite, err := follow.NewFence(follow.SQLite, "outbox_fence")
-	require.NoError(t, err)
+	sqlite := servertest.Must(follow.NewFence(follow.SQLite, "outbox_fence"))(t)
 	require.ErrorIs(t, f.Trigger(t.Context(), db.DB, "outbox; DROP", "id"), follow.ErrInvalid)
-	long, err := follow.NewFence(follow.PostgreSQL, strings.Repeat("f", 50))
-	require.NoError(t, err)
+	long := servertest.Must(follow.NewFence(follow.PostgreSQL, strings.Repeat("f", 50)))(t)
 	require.ErrorIs(t, long.Trigger(t.Context(), db.DB, "outbox", strings.Repeat("c", 13)), follow.ErrInvalid)
 	require.ErrorIs(t, sqlite.Trigger(t.Context(), db.DB, "outbox", "id"), errors.ErrUnsupported)
 }
@@ -406,8 +390,7 @@ func TestTriggerOfAnotherSchemasFenceStays(t *testing.T) {
 	prepare(t, db)
 	db.exec(t, `CREATE SCHEMA other`)
 	for i, schema := range []string{"", "other."} {
-		f, err := follow.NewFence(follow.PostgreSQL, schema+"outbox_fence")
-		require.NoError(t, err)
+		f := servertest.Must(follow.NewFence(follow.PostgreSQL, schema+"outbox_fence"))(t)
 		require.NoError(t, f.Create(t.Context(), db.DB))
 		for range 2 {
 			if err := f.Trigger(t.Context(), db.DB, "outbox", "id"); i > 0 {
@@ -423,8 +406,7 @@ func TestTriggerOfAnotherSchemasFenceStays(t *testing.T) {
 // fence exists.
 func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 	each(t, func(t *testing.T, db database, _ *follow.Fence) {
-		f, err := follow.NewFence(db.dialect, "second")
-		require.NoError(t, err)
+		f := servertest.Must(follow.NewFence(db.dialect, "second"))(t)
 		tx, err := db.Begin()
 		require.NoError(t, err)
 		require.ErrorContains(t, f.Check(t.Context(), tx, 1), "fence second: check: call Fence.Create")
@@ -437,13 +419,11 @@ func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 		}
 		all.Wait()
 		db.set(t, 41)
-		f, err = follow.NewFence(db.dialect, "outbox_fence")
-		require.NoError(t, err)
+		f = servertest.Must(follow.NewFence(db.dialect, "outbox_fence"))(t)
 		require.NoError(t, f.Create(t.Context(), db.DB))
 		require.EqualValues(t, 41, db.mark(t))
 		check := func(first snowflake.ID) error {
-			tx, err := db.Begin()
-			require.NoError(t, err)
+			tx := servertest.Must(db.Begin())(t)
 			defer tx.Rollback()
 			return f.Check(t.Context(), tx, first)
 		}
@@ -558,8 +538,7 @@ func TestTablesMayHaveLongNames(t *testing.T) {
 		o.Table = long
 		until(t, follow.NewReader(p.store, db.DB, f, 0, o), id)
 	})
-	f, err := follow.NewFence(follow.SQLite, "f")
-	require.NoError(t, err)
+	f := servertest.Must(follow.NewFence(follow.SQLite, "f"))(t)
 	require.PanicsWithValue(t, `follow: Options.Table "a b" or Options.Column "id" is not a name of up to 63 letters, digits and underscores`,
 		func() { follow.NewReader(nil, nil, f, 0, &follow.Options{Table: "a b"}) })
 	require.Panics(t, func() { follow.NewReader(nil, nil, f, 0, &follow.Options{Table: "other.a"}) })

@@ -90,8 +90,7 @@ var dialects = map[string]func(t testing.TB) database{
 
 func create(t testing.TB, d follow.Dialect, driver, server, statement, dsn string) database {
 	t.Helper()
-	_, err := servertest.Open(t, driver, server).Exec(statement)
-	require.NoError(t, err)
+	servertest.Must(servertest.Open(t, driver, server).Exec(statement))(t)
 	return database{servertest.Open(t, driver, dsn), d, driver, dsn}
 }
 
@@ -109,8 +108,7 @@ func each(t *testing.T, test func(t *testing.T, db database, f *follow.Fence)) {
 // prepare makes the fence and the table outbox.
 func prepare(t testing.TB, db database) *follow.Fence {
 	t.Helper()
-	f, err := follow.NewFence(db.dialect, "outbox_fence")
-	require.NoError(t, err)
+	f := servertest.Must(follow.NewFence(db.dialect, "outbox_fence"))(t)
 	require.NoError(t, f.Create(t.Context(), db.DB))
 	db.exec(t, `CREATE TABLE outbox (id BIGINT PRIMARY KEY, writer INTEGER)`)
 	return f
@@ -118,8 +116,7 @@ func prepare(t testing.TB, db database) *follow.Fence {
 
 func (db database) exec(t testing.TB, query string, args ...any) {
 	t.Helper()
-	_, err := db.Exec(query, args...)
-	require.NoError(t, err)
+	servertest.Must(db.Exec(query, args...))(t)
 }
 
 // insert is the statement that inserts a row.
@@ -160,23 +157,20 @@ func leased(t testing.TB) process {
 
 func join(t testing.TB, store lease.Store) process {
 	t.Helper()
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{
+	l := servertest.Must(lease.Acquire(t.Context(), store, &lease.Options{
 		NewStore:   true,
 		Window:     time.Second,
 		FloorEvery: 20 * time.Millisecond,
 		Logger:     quiet,
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(func() { _ = l.Release(context.Background()) })
-	g, err := snowflake.NewLeased(l, nil)
-	require.NoError(t, err)
+	g := servertest.Must(snowflake.NewLeased(l, nil))(t)
 	return process{l, g, store}
 }
 
 func (p process) id(t testing.TB) snowflake.ID {
 	t.Helper()
-	id, err := p.gen.NextID()
-	require.NoError(t, err)
+	id := servertest.Must(p.gen.NextID())(t)
 	return id
 }
 

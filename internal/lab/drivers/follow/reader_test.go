@@ -54,8 +54,7 @@ func TestRowsComeInOrderAndOnce(t *testing.T) {
 			var got []snowflake.ID
 			r := follow.NewReader(p.store, db.DB, f, 0, o)
 			for cursor := snowflake.ID(0); cursor < last; {
-				s, err := r.Next(t.Context())
-				require.NoError(t, err)
+				s := servertest.Must(r.Next(t.Context()))(t)
 				require.Equal(t, cursor, s.After, name)
 				require.Greater(t, s.UpTo, s.After)
 				got = append(got, ids(t, db, s)...)
@@ -197,8 +196,7 @@ func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 			r = follow.NewReader(p.store, db.DB, f, stored, fast())
 			_, err := r.Next(t.Context())
 			require.ErrorIs(t, err, follow.ErrRewound)
-			s, err := r.Next(t.Context())
-			require.NoError(t, err)
+			s := servertest.Must(r.Next(t.Context()))(t)
 			require.Equal(t, follow.Span{After: stored, UpTo: fence}, s)
 			require.Equal(t, fence, db.mark(t))
 		}
@@ -223,8 +221,7 @@ func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 		require.Equal(t, follow.Span{After: stored, UpTo: fence}, s)
 		_, err = r.Next(t.Context())
 		require.ErrorIs(t, err, follow.ErrRewound)
-		s, err = r.Next(t.Context())
-		require.NoError(t, err)
+		s = servertest.Must(r.Next(t.Context()))(t)
 		require.Equal(t, follow.Span{After: fence, UpTo: fence - 1}, s)
 		until(t, r, old)
 	})
@@ -250,11 +247,9 @@ func TestReaderSaysThatTheFenceWasSetBackWhileItRaisesIt(t *testing.T) {
 		}), f, stored, fast())
 		_, err := r.Next(t.Context())
 		require.ErrorIs(t, err, follow.ErrRewound)
-		s, err := r.Next(t.Context())
-		require.NoError(t, err)
+		s := servertest.Must(r.Next(t.Context()))(t)
 		require.Equal(t, follow.Span{After: stored, UpTo: old - 1}, s)
-		s, err = r.Next(t.Context())
-		require.NoError(t, err)
+		s = servertest.Must(r.Next(t.Context()))(t)
 		require.Contains(t, ids(t, db, s), old)
 	})
 }
@@ -295,8 +290,7 @@ func TestReaderGoesOnOverOutages(t *testing.T) {
 		id := p.id(t)
 		db.exec(t, insert(id))
 		for got := []snowflake.ID(nil); !slices.Contains(got, id); {
-			got, err = read(t.Context())
-			require.NoError(t, err)
+			got = servertest.Must(read(t.Context()))(t)
 		}
 	}
 	next()
@@ -406,8 +400,7 @@ func TestReadersOfOneProcessReadTheWatermarkTogether(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // the watermark is above 0
 	o := fast()
 	o.Table, o.Every = "", time.Hour
-	_, err := follow.NewReader(store, db.DB, f, 0, o).Next(t.Context())
-	require.NoError(t, err)
+	servertest.Must(follow.NewReader(store, db.DB, f, 0, o).Next(t.Context()))(t)
 	lists := store.lists.Load()
 	require.Positive(t, lists)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -430,8 +423,7 @@ func TestReaderSaysThatWritersKeepTheFence(t *testing.T) {
 			t.Parallel()
 			db := dialects[name](t)
 			f, p := prepare(t, db), leased(t)
-			tx, err := db.Begin()
-			require.NoError(t, err)
+			tx := servertest.Must(db.Begin())(t)
 			defer tx.Rollback()
 			process := "waiting for transactions"
 			if name == "PostgreSQL" {
@@ -440,8 +432,7 @@ func TestReaderSaysThatWritersKeepTheFence(t *testing.T) {
 				process = fmt.Sprintf("processes=%d", pid)
 			}
 			id := p.id(t)
-			_, err = tx.Exec(insert(id))
-			require.NoError(t, err)
+			servertest.Must(tx.Exec(insert(id)))(t)
 			require.NoError(t, f.Check(t.Context(), tx, id))
 			db.exec(t, insert(p.id(t))) // or the reader has nothing to read
 			var log servertest.Buffer
@@ -492,11 +483,9 @@ func (s *silent) Get(ctx context.Context, _ string) (lease.Entry, error) {
 // Mark says who keeps the watermark back, and so does the log if rows wait.
 func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, db *sql.DB, f *follow.Fence, store lease.Store) {
-		l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "slow", NewStore: true, Logger: quiet})
-		require.NoError(t, err)
+		l := servertest.Must(lease.Acquire(t.Context(), store, &lease.Options{Owner: "slow", NewStore: true, Logger: quiet}))(t)
 		defer l.Release(context.Background())
-		g, err := snowflake.NewLeased(l, nil)
-		require.NoError(t, err)
+		g := servertest.Must(snowflake.NewLeased(l, nil))(t)
 		done := l.Hold()
 		defer done()
 		id, err := g.NextID()
@@ -550,8 +539,7 @@ func inBubble(t *testing.T, test func(t *testing.T, db *sql.DB, f *follow.Fence,
 		time.Sleep(30 * 365 * 24 * time.Hour) // the epoch is after 2000
 		db := pointed(t, "sqlite", file.dsn, func(string) {})
 		defer db.Close()
-		store, err := sqllease.New(db, sqllease.SQLite, nil)
-		require.NoError(t, err)
+		store := servertest.Must(sqllease.New(db, sqllease.SQLite, nil))(t)
 		test(t, db, f, store)
 	})
 }

@@ -53,8 +53,7 @@ func replicate(t testing.TB, primary database) *replica {
 			fmt.Sprintf(`CHANGE MASTER TO MASTER_HOST = '%s', MASTER_PORT = %s, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1`, host, port),
 			`START SLAVE`,
 		} {
-			_, err := server.Exec(s)
-			require.NoError(t, err)
+			servertest.Must(server.Exec(s))(t)
 		}
 		r.dsn = primary.dsn[:start] + addr + primary.dsn[end:]
 		r.at, r.reached = `SELECT @@gtid_binlog_pos`, `SELECT MASTER_GTID_WAIT('%s', 0) = 0`
@@ -111,8 +110,7 @@ func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 		"MariaDB": func(t *testing.T) (database, *servertest.Process) {
 			addr, p := servertest.MariaDB(t, nil, primaryArgs...)
 			dsn := servertest.MariaDBDSN(addr)
-			_, err := servertest.Open(t, "mysql", dsn).Exec(`CREATE DATABASE shop`)
-			require.NoError(t, err)
+			servertest.Must(servertest.Open(t, "mysql", dsn).Exec(`CREATE DATABASE shop`))(t)
 			return database{servertest.Open(t, "mysql", dsn+"shop"), follow.MySQL, "mysql", dsn + "shop"}, p
 		},
 	}
@@ -201,8 +199,7 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	}
 	id := p.id(t)
 	db.exec(t, insert(id))
-	got, err := read(t.Context())
-	require.NoError(t, err)
+	got := servertest.Must(read(t.Context()))(t)
 	require.Equal(t, []snowflake.ID{id}, got)
 
 	first, second := p.id(t), p.id(t)
@@ -214,8 +211,7 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	until(t, follow.NewReader(p.store, db.DB, f, cursor, fast()), second)
 	require.ErrorContains(t, untilLogged(t, read, &log, "waiting for the replica"), "waiting for the replica")
 	replica.exec(t, replica.resume)
-	got, err = read(t.Context())
-	require.NoError(t, err)
+	got = servertest.Must(read(t.Context()))(t)
 	require.Equal(t, []snowflake.ID{first, second}, got)
 	require.Contains(t, log.String(), "reading again")
 
@@ -225,8 +221,7 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	until(t, follow.NewReader(p.store, db.DB, f, cursor, fast()), id)
 	replica.catchUp(t, db)
 	server.Kill()
-	got, err = read(t.Context())
-	require.NoError(t, err)
+	got = servertest.Must(read(t.Context()))(t)
 	require.Equal(t, []snowflake.ID{id}, got)
 	server.Restart()
 	servertest.Reconnect(db.DB)
@@ -247,8 +242,7 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	inFlight, lost := p.id(t), p.id(t)
 	db.exec(t, insert(lost))
 	r = follow.NewReader(p.store, db.DB, f, cursor, fast())
-	got, err = read(t.Context())
-	require.NoError(t, err)
+	got = servertest.Must(read(t.Context()))(t)
 	require.Equal(t, []snowflake.ID{lost}, got)
 	server.Kill()
 	for _, s := range replica.promote {
@@ -263,10 +257,8 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	r = follow.NewReader(p.store, replica.DB, f, cursor, fast())
 	_, err = read(t.Context())
 	require.ErrorIs(t, err, follow.ErrRewound)
-	got, err = read(t.Context())
-	require.NoError(t, err)
+	got = servertest.Must(read(t.Context()))(t)
 	require.Empty(t, got)
-	got, err = read(t.Context())
-	require.NoError(t, err)
+	got = servertest.Must(read(t.Context()))(t)
 	require.Equal(t, []snowflake.ID{inFlight}, got)
 }

@@ -190,8 +190,7 @@ func TestDrawsWhileATickIsOpened(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout()).withClock(t)
 	f.exec(t, `UPDATE clock SET fixed = '2026-06-01 12:00:00Z'`)
-	script, err := f.Script()
-	require.NoError(t, err)
+	script := servertest.Must(f.Script())(t)
 	const point = "      next := greatest("
 	require.Equal(t, 1, strings.Count(script, point))
 	f.exec(t, strings.Replace(script, point, "      PERFORM pg_sleep(0.3);\n"+point, 1))

@@ -29,12 +29,10 @@ func startCareless(t testing.TB) server { return start(t, "-c", "wal_writer_dela
 // aheadUnsaved sets the clock by an offset to the server's, and leaves the WAL unwritten.
 func (f function) aheadUnsaved(t testing.TB, by time.Duration) {
 	t.Helper()
-	conn, err := f.Conn(t.Context())
-	require.NoError(t, err)
+	conn := servertest.Must(f.Conn(t.Context()))(t)
 	defer conn.Close()
 	for _, q := range []string{`SET synchronous_commit = off`, fmt.Sprintf(`UPDATE clock SET ahead = '%f'`, by.Seconds()), `RESET synchronous_commit`} {
-		_, err := conn.ExecContext(t.Context(), q)
-		require.NoError(t, err)
+		servertest.Must(conn.ExecContext(t.Context(), q))(t)
 	}
 }
 
@@ -167,10 +165,8 @@ func TestCrashAfterAPause(t *testing.T) {
 			f.must(t, 1)
 			for _, back := range []time.Duration{0, 8 * time.Second, time.Hour, 0} {
 				f.aheadUnsaved(t, 2*time.Hour)
-				tx, err := f.Begin()
-				require.NoError(t, err)
-				saw, err := draw(tx, `SELECT snowflake_ids(10)`)
-				require.NoError(t, err)
+				tx := servertest.Must(f.Begin())(t)
+				saw := servertest.Must(draw(tx, `SELECT snowflake_ids(10)`))(t)
 				s.kill(t, f, true)
 				_ = tx.Rollback()
 				f.ahead(t, 2*time.Hour-back)
@@ -202,14 +198,11 @@ func TestScriptThatIsRolledBack(t *testing.T) {
 			var saw seen
 			saw.add(f.must(t, 1000)...)
 			rollBack := func(f function, draws bool) {
-				tx, err := f.Begin()
-				require.NoError(t, err)
+				tx := servertest.Must(f.Begin())(t)
 				defer tx.Rollback()
-				script, err := f.Script()
-				require.NoError(t, err)
+				script := servertest.Must(f.Script())(t)
 				for range 2 {
-					_, err = tx.Exec(script)
-					require.NoError(t, err)
+					servertest.Must(tx.Exec(script))(t)
 					ids, err := draw(tx, `SELECT snowflake_ids(5000)`)
 					saw.add(ids...)
 					if !draws {

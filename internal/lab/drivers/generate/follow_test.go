@@ -38,25 +38,21 @@ var quiet = slog.New(slog.DiscardHandler)
 func installFollowed(t testing.TB) followed {
 	t.Helper()
 	f := followed{function: install(t, shared(t), snowflake.DefaultLayout()).withClock(t), store: lease.File(t.TempDir())}
-	var err error
-	f.fence, err = follow.NewFence(follow.PostgreSQL, f.Schema+".outbox_fence")
-	require.NoError(t, err)
+	f.fence = servertest.Must(follow.NewFence(follow.PostgreSQL, f.Schema+".outbox_fence"))(t)
 	require.NoError(t, f.fence.Create(t.Context(), f.DB))
 	f.Fence = "outbox_fence"
 	f.run(t)
 	f.useClock(t)
 	f.exec(t, fmt.Sprintf(`CREATE TABLE %s.outbox (id bigint PRIMARY KEY DEFAULT %[1]s.snowflake_id(), writer int)`, f.Schema))
-	f.lease, err = lease.Acquire(t.Context(), f.store, &lease.Options{
+	f.lease = servertest.Must(lease.Acquire(t.Context(), f.store, &lease.Options{
 		NewStore:   true,
 		Count:      f.Worker,
 		Window:     5 * time.Second,
 		FloorEvery: 20 * time.Millisecond,
 		Logger:     quiet,
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(func() { _ = f.lease.Release(context.Background()) })
-	f.gen, err = snowflake.NewLeased(f.lease, nil)
-	require.NoError(t, err)
+	f.gen = servertest.Must(snowflake.NewLeased(f.lease, nil))(t)
 	return f
 }
 
@@ -84,14 +80,11 @@ func (f followed) read(ctx context.Context, r *follow.Reader) ([]snowflake.ID, e
 func TestFollowReadsRowsThatCommitLate(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)
-	tx, err := f.Begin()
-	require.NoError(t, err)
+	tx := servertest.Must(f.Begin())(t)
 	defer tx.Rollback()
-	first, err := draw(tx, insertRow)
-	require.NoError(t, err)
+	first := servertest.Must(draw(tx, insertRow))(t)
 	// Another transaction commits first, so that there is something to read.
-	third, err := draw(f.DB, insertRow)
-	require.NoError(t, err)
+	third := servertest.Must(draw(f.DB, insertRow))(t)
 	var all sync.WaitGroup
 	defer all.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -114,8 +107,7 @@ func TestFollowReadsRowsThatCommitLate(t *testing.T) {
 		}
 		return nil
 	})
-	second, err := draw(tx, insertRow)
-	require.NoError(t, err)
+	second := servertest.Must(draw(tx, insertRow))(t)
 	time.Sleep(300 * time.Millisecond) // a reader that does not wait reads on
 	var reached snowflake.ID
 	require.NoError(t, f.QueryRow(`SELECT id FROM outbox_fence`).Scan(&reached))
@@ -132,15 +124,13 @@ func TestFollowWithADatabaseWhoseClockIsBehind(t *testing.T) {
 	f := installFollowed(t)
 	f.ahead(t, -8*time.Second)
 	pass := func(to time.Time) snowflake.ID {
-		id, err := f.Layout.Encode(snowflake.Parts{Time: to, Worker: 127, Sequence: 4095})
-		require.NoError(t, err)
+		id := servertest.Must(f.Layout.Encode(snowflake.Parts{Time: to, Worker: 127, Sequence: 4095}))(t)
 		f.exec(t, `SELECT setval('outbox_fence_mark', $1)`, int64(id))
 		return id
 	}
 	now := f.clock(t)
 	mark := pass(now)
-	ids, err := draw(f.DB, `INSERT INTO outbox (writer) SELECT * FROM generate_series(1, 5000) RETURNING id`)
-	require.NoError(t, err)
+	ids := servertest.Must(draw(f.DB, `INSERT INTO outbox (writer) SELECT * FROM generate_series(1, 5000) RETURNING id`))(t)
 	latest := f.clock(t).Add(10 * time.Second)
 	for _, id := range ids {
 		require.Greater(t, id, mark)
@@ -203,8 +193,7 @@ func TestFollowMissesNone(t *testing.T) {
 	}
 	writers.Wait()
 	f.ahead(t, 0)
-	last, err := draw(f.DB, insertRow)
-	require.NoError(t, err)
+	last := servertest.Must(draw(f.DB, insertRow))(t)
 	servertest.Await(t, func() error {
 		if at := snowflake.ID(read.Load()); at < last[0] {
 			return fmt.Errorf("the reader has read up to %d, and not %d", at, last[0])
@@ -213,8 +202,7 @@ func TestFollowMissesNone(t *testing.T) {
 	})
 	end()
 	reader.Wait()
-	rows, err := draw(f.DB, `SELECT id FROM outbox ORDER BY id`)
-	require.NoError(t, err)
+	rows := servertest.Must(draw(f.DB, `SELECT id FROM outbox ORDER BY id`))(t)
 	require.Greater(t, len(rows), 100)
 	for _, id := range rows {
 		require.Equal(t, 1, got[id], "%d was read %d times", id, got[id])

@@ -31,8 +31,7 @@ func both(a, b []snowflake.ID) (n int) {
 // setAbove runs the statements at the head of the script that set the state above an ID.
 func (f function) setAbove(t testing.TB, id snowflake.ID) {
 	t.Helper()
-	script, err := f.Script()
-	require.NoError(t, err)
+	script := servertest.Must(f.Script())(t)
 	statements := script[strings.Index(script, "--   BEGIN;"):strings.Index(script, "--   COMMIT;")]
 	for range 2 { // the second time it changes nothing
 		f.exec(t, strings.NewReplacer("--   ", "", "THE_ID", fmt.Sprint(id)).Replace(statements)+"COMMIT")
@@ -122,8 +121,7 @@ func TestDump(t *testing.T) {
 			in.fixed(t, noon)
 		}
 		pgDump, psql := servertest.Program(t, "postgresql", "pg_dump"), servertest.Program(t, "postgresql", "psql")
-		dump, err := exec.Command(pgDump, append(options, "-d", url(f.database))...).Output()
-		require.NoError(t, err)
+		dump := servertest.Must(exec.Command(pgDump, append(options, "-d", url(f.database))...).Output())(t)
 		command := exec.Command(psql, "-q", "-d", url(name))
 		command.Stdin = bytes.NewReader(dump)
 		out, err := command.CombinedOutput()

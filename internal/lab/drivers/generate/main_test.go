@@ -53,8 +53,7 @@ type function struct {
 func install(t testing.TB, s server, l snowflake.Layout) function {
 	t.Helper()
 	schema := servertest.NewSpace()
-	_, err := servertest.Open(t, "pgx", s.url("owner", "")).Exec(`CREATE DATABASE ` + schema)
-	require.NoError(t, err)
+	servertest.Must(servertest.Open(t, "pgx", s.url("owner", "")).Exec(`CREATE DATABASE ` + schema))(t)
 	s.database = schema
 	f := function{servertest.Open(t, "pgx", s.url("owner", schema)),
 		sqltext.Generator{Layout: l, Worker: min(5, 1<<l.WorkerBits-1), Datacenter: 1<<l.DatacenterBits - 1, Schema: schema,
@@ -68,8 +67,7 @@ func install(t testing.TB, s server, l snowflake.Layout) function {
 // run runs the script.
 func (f function) run(t testing.TB) {
 	t.Helper()
-	script, err := f.Script()
-	require.NoError(t, err)
+	script := servertest.Must(f.Script())(t)
 	f.exec(t, script)
 }
 
@@ -162,8 +160,7 @@ func draw(q queryer, query string, args ...any) (ids []snowflake.ID, err error) 
 // must returns n new IDs, which increase.
 func (f function) must(t testing.TB, n int) []snowflake.ID {
 	t.Helper()
-	ids, err := f.draw(n)
-	require.NoError(t, err)
+	ids := servertest.Must(f.draw(n))(t)
 	require.Len(t, ids, n)
 	for i, id := range ids {
 		f.hold(t, id)
@@ -233,8 +230,7 @@ func TestEveryLayout(t *testing.T) {
 			before := f.clock(t)
 			ids := f.must(t, 300)
 			f.exec(t, `CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_id(), n int)`)
-			more, err := draw(f, `INSERT INTO orders (n) SELECT * FROM generate_series(1, 300) RETURNING id`)
-			require.NoError(t, err)
+			more := servertest.Must(draw(f, `INSERT INTO orders (n) SELECT * FROM generate_series(1, 300) RETURNING id`))(t)
 			require.Greater(t, more[0], ids[len(ids)-1])
 			after := f.clock(t)
 			for _, id := range append(ids, more...) {

@@ -53,20 +53,18 @@ func TestPlantedFunctionsAndOperators(t *testing.T) {
 				f.Layout.Epoch = snowflake.Epoch(time.Now().UnixMilli())
 				f.Worker++ // the state is of the other layout
 			}
-			fence, err := follow.NewFence(follow.PostgreSQL, f.Schema+".fence")
-			require.NoError(t, err)
+			fence := servertest.Must(follow.NewFence(follow.PostgreSQL, f.Schema+".fence"))(t)
 			require.NoError(t, fence.Create(t.Context(), f.DB))
 			followed := f
 			followed.Prefix, followed.Fence = "followed_", "fence"
-			decode, err := sqltext.Script(sqltext.PostgreSQL, f.Layout, "snowflake_")
-			require.NoError(t, err)
+			decode := servertest.Must(sqltext.Script(sqltext.PostgreSQL, f.Layout, "snowflake_"))(t)
 			f.run(t)
 			followed.run(t)
 			f.exec(t, decode)
 			f.exec(t, plant)
 
 			f.DB = servertest.Open(t, "pgx", f.url("owner", f.path))
-			_, err = f.Exec(`SELECT 1::bigint | 1::integer`)
+			_, err := f.Exec(`SELECT 1::bigint | 1::integer`)
 			require.ErrorContains(t, err, "planted")
 			id := f.must(t, 3000)[0]
 			followed.DB = f.DB
@@ -93,14 +91,12 @@ func TestOneSchema(t *testing.T) {
 	other := f
 	other.Schema = "Order" // a reserved word, and a capital
 	f.exec(t, `CREATE SCHEMA "Order"`)
-	script, err := other.Script()
-	require.NoError(t, err)
-	_, err = f.Exec(script)
+	script := servertest.Must(other.Script())(t)
+	_, err := f.Exec(script)
 	require.ErrorContains(t, err, fmt.Sprintf("schema %s has a state of worker 5", f.Schema))
 	other.Worker = 6
 	other.run(t)
-	ids, err := draw(f.DB, `SELECT "Order".snowflake_ids(3)`)
-	require.NoError(t, err)
+	ids := servertest.Must(draw(f.DB, `SELECT "Order".snowflake_ids(3)`))(t)
 	other.hold(t, ids[2])
 }
 
@@ -110,9 +106,8 @@ func TestSequenceThatIsThere(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout())
 	refused := func(f function, says string) {
-		script, err := f.Script()
-		require.NoError(t, err)
-		_, err = f.Exec(script)
+		script := servertest.Must(f.Script())(t)
+		_, err := f.Exec(script)
 		require.ErrorContains(t, err, says)
 	}
 	other := f
