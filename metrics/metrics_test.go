@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/metrics"
@@ -24,8 +25,7 @@ import (
 
 func collector(t *testing.T, g *snowflake.Generator, o *metrics.Options) *metrics.Collector {
 	t.Helper()
-	c, err := metrics.New(g, o)
-	require.NoError(t, err)
+	c := servertest.Must(metrics.New(g, o))(t)
 	return c
 }
 
@@ -34,8 +34,7 @@ func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	require.NoError(t, reg.Register(c))
-	families, err := reg.Gather()
-	require.NoError(t, err)
+	families := servertest.Must(reg.Gather())(t)
 	values := map[string]float64{}
 	for _, f := range families {
 		m := f.GetMetric()[0]
@@ -58,8 +57,7 @@ func has(t *testing.T, c prometheus.Collector, want map[string]float64) {
 func issue(t *testing.T, g *snowflake.Generator, n int) {
 	t.Helper()
 	for range n {
-		_, err := g.NextID()
-		require.NoError(t, err)
+		servertest.Must(g.NextID())(t)
 	}
 }
 
@@ -67,10 +65,9 @@ func TestMetricsOfAGenerator(t *testing.T) {
 	layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 36, ClockSeqBits: 2, WorkerBits: 8, SequenceBits: 1}
 	now := time.Unix(1000, 0)
 	clock := snowflake.ClockFunc(func() time.Time { return now })
-	g, err := snowflake.New(42, &snowflake.Options{
+	g := servertest.Must(snowflake.New(42, &snowflake.Options{
 		Layout: layout, Clock: clock, OnBackward: snowflake.ClockSeqPolicy(), BorrowAhead: 2 * time.Second,
-	})
-	require.NoError(t, err)
+	}))(t)
 	c := collector(t, g, &metrics.Options{Clock: clock})
 	issue(t, g, 5) // two ticks are borrowed
 	now = now.Add(-time.Minute)
@@ -109,8 +106,7 @@ func TestRefusedCallsAreCountedByError(t *testing.T) {
 	layout := bubbleLayout()
 	now := layout.Epoch.Time().Add(time.Hour)
 	clock := snowflake.ClockFunc(func() time.Time { return now })
-	g, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: clock, OnBackward: snowflake.FailPolicy()})
-	require.NoError(t, err)
+	g := servertest.Must(snowflake.New(1, &snowflake.Options{Layout: layout, Clock: clock, OnBackward: snowflake.FailPolicy()}))(t)
 	issue(t, g, 1)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -143,10 +139,9 @@ snowflake_refused_calls_total{error="time_exhausted"} 2
 
 func TestRewindsAreCounted(t *testing.T) {
 	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
-	g, err := snowflake.New(1, &snowflake.Options{
+	g := servertest.Must(snowflake.New(1, &snowflake.Options{
 		Clock: snowflake.ClockFunc(func() time.Time { return now }), OnBackward: snowflake.RewindPolicy(), RewindTicks: 100,
-	})
-	require.NoError(t, err)
+	}))(t)
 	for _, step := range []time.Duration{0, time.Millisecond, -time.Millisecond} {
 		now = now.Add(step)
 		issue(t, g, 1)
@@ -157,8 +152,7 @@ func TestRewindsAreCounted(t *testing.T) {
 func TestWaitsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 8, SequenceBits: 1}
-		g, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: snowflake.SystemClock()})
-		require.NoError(t, err)
+		g := servertest.Must(snowflake.New(1, &snowflake.Options{Layout: layout, Clock: snowflake.SystemClock()}))(t)
 		issue(t, g, 5)
 		has(t, collector(t, g, nil), map[string]float64{"snowflake_waits_total": 2, "snowflake_wait_seconds_total": 2})
 	})
@@ -272,8 +266,7 @@ func TestMetricsCountUnsafeSettings(t *testing.T) {
 }
 
 func TestNamesFollowPrometheusConventions(t *testing.T) {
-	problems, err := testutil.CollectAndLint(leased(t))
-	require.NoError(t, err)
+	problems := servertest.Must(testutil.CollectAndLint(leased(t)))(t)
 	assert.Empty(t, problems)
 }
 
@@ -289,32 +282,27 @@ func leased(t *testing.T) *metrics.Collector {
 func acquire(t *testing.T, store lease.Store, o lease.Options) (*lease.Lease, *snowflake.Generator, *metrics.Collector) {
 	t.Helper()
 	o.Logger, o.NewStore = slog.New(slog.DiscardHandler), true
-	l, err := lease.Acquire(t.Context(), store, &o)
-	require.NoError(t, err)
+	l := servertest.Must(lease.Acquire(t.Context(), store, &o))(t)
 	t.Cleanup(func() { l.Release(context.Background()) })
-	g, err := snowflake.NewLeased(l, nil)
-	require.NoError(t, err)
+	g := servertest.Must(snowflake.NewLeased(l, nil))(t)
 	return l, g, collector(t, g, &metrics.Options{Lease: l})
 }
 
 func TestLabelsTellGeneratorsApart(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"orders", "refunds"} {
-		g, err := snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()})
-		require.NoError(t, err)
+		g := servertest.Must(snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()}))(t)
 		labels := prometheus.Labels{"generator": name}
 		require.NoError(t, reg.Register(collector(t, g, &metrics.Options{Labels: labels})))
 		assert.Error(t, reg.Register(collector(t, g, &metrics.Options{Labels: labels})),
 			"two collectors with the same labels are registered")
 	}
-	n, err := testutil.GatherAndCount(reg, "snowflake_worker_id")
-	require.NoError(t, err)
+	n := servertest.Must(testutil.GatherAndCount(reg, "snowflake_worker_id"))(t)
 	assert.Equal(t, 2, n)
 }
 
 func TestNewRefusesBadInput(t *testing.T) {
-	g, err := snowflake.New(1, nil)
-	require.NoError(t, err)
+	g := servertest.Must(snowflake.New(1, nil))(t)
 	for _, test := range []struct {
 		gen    *snowflake.Generator
 		lease  *lease.Lease

@@ -48,11 +48,9 @@ var served = regexp.MustCompile(`Name: +"(snowflake_(?:server|store)_[a-z_]+)"`)
 func serverMetrics(t *testing.T) (names []string) {
 	t.Helper()
 	for _, pattern := range []string{"../server/*.go", "../cmd/snowflaked/*.go"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
+		files := servertest.Must(filepath.Glob(pattern))(t)
 		for _, file := range files {
-			b, err := os.ReadFile(file)
-			require.NoError(t, err)
+			b := servertest.Must(os.ReadFile(file))(t)
 			for _, m := range served.FindAllSubmatch(b, -1) {
 				names = append(names, string(m[1]))
 			}
@@ -64,10 +62,8 @@ func serverMetrics(t *testing.T) (names []string) {
 // own returns the names of the metrics of this module's collectors.
 func own(t *testing.T) map[string]float64 {
 	t.Helper()
-	f, err := follow.NewFence(follow.SQLite, "fence")
-	require.NoError(t, err)
-	reader, err := metrics.NewReader(follow.NewReader(lease.File(t.TempDir()), nil, f, 0, nil), nil)
-	require.NoError(t, err)
+	f := servertest.Must(follow.NewFence(follow.SQLite, "fence"))(t)
+	reader := servertest.Must(metrics.NewReader(follow.NewReader(lease.File(t.TempDir()), nil, f, 0, nil), nil))(t)
 	all := gathered(t, leased(t))
 	maps.Copy(all, gathered(t, reader))
 	return all
@@ -94,8 +90,7 @@ func known(t *testing.T, where, text string) []string {
 
 func TestRulesNameOnlyExistingMetrics(t *testing.T) {
 	for _, file := range []string{"rules/snowflake.yml", "rules/snowflaked.yml"} {
-		b, err := os.ReadFile(file)
-		require.NoError(t, err)
+		b := servertest.Must(os.ReadFile(file))(t)
 		// The first line names a file.
 		_, rules, _ := strings.Cut(string(b), "groups:")
 		assert.NotEmpty(t, known(t, file, rules), "%s: there is no metric in the rules", file)
@@ -103,8 +98,7 @@ func TestRulesNameOnlyExistingMetrics(t *testing.T) {
 }
 
 func TestPackageDocListsAllMetrics(t *testing.T) {
-	b, err := os.ReadFile("metrics.go")
-	require.NoError(t, err)
+	b := servertest.Must(os.ReadFile("metrics.go"))(t)
 	doc, _, _ := strings.Cut(string(b), "package metrics")
 	got := slices.Sorted(slices.Values(known(t, "the doc", doc)))
 	want := slices.Sorted(maps.Keys(own(t)))
@@ -116,8 +110,7 @@ func TestServersPageListsAllMetrics(t *testing.T) {
 	if all == nil {
 		t.Skip("the server is another module, which is not here")
 	}
-	b, err := os.ReadFile("../server/README.md")
-	require.NoError(t, err)
+	b := servertest.Must(os.ReadFile("../server/README.md"))(t)
 	var listed []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `(snowflake_[a-z_]+)`").FindAllSubmatch(b, -1) {
 		listed = append(listed, string(m[1]))
@@ -135,8 +128,7 @@ func TestCollectSendsEachField(t *testing.T) {
 		{"metrics.go", "s", snowflake.Stats{}}, {"metrics.go", "s.Refused", snowflake.Stats{}.Refused},
 		{"metrics.go", "l", lease.Stats{}}, {"metrics.go", "l.Clock", lease.ClockSync{}}, {"reader.go", "s", follow.Stats{}},
 	} {
-		b, err := os.ReadFile(of.file)
-		require.NoError(t, err)
+		b := servertest.Must(os.ReadFile(of.file))(t)
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of.stats)) {
 			read := regexp.MustCompile(`\b` + regexp.QuoteMeta(of.name+"."+field.Name) + `\b`)
 			assert.True(t, read.Match(b), "%s: Collect sends no metric of %T.%s", of.file, of.stats, field.Name)
@@ -172,8 +164,7 @@ func labels(expr, format string) (all []string) {
 }
 
 func TestDashboardQueriesAreValid(t *testing.T) {
-	b, err := os.ReadFile("dashboard.json")
-	require.NoError(t, err)
+	b := servertest.Must(os.ReadFile("dashboard.json"))(t)
 	var d struct {
 		Title, UID string
 		Panels     []panel
@@ -213,8 +204,7 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 			assert.Subset(t, has, labels(q.Expr, q.LegendFormat), "labels of panel %q", p.Title)
 			expr := values.Replace(q.Expr)
 			assert.NotContains(t, expr, "$", "panel %q has a variable that the dashboard does not set: %s", p.Title, expr)
-			quoted, err := json.Marshal(expr)
-			require.NoError(t, err)
+			quoted := servertest.Must(json.Marshal(expr))(t)
 			fmt.Fprintf(&rules, "  - record: panel%d%s\n    expr: %s\n", p.ID, q.RefID, quoted)
 		}
 	}

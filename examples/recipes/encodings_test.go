@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/typed"
 )
 
@@ -40,8 +41,7 @@ type Event struct {
 var event = Event{middle, OrderID(middle), []snowflake.ID{0, most}}
 
 func TestYAML(t *testing.T) {
-	b, err := yaml.Marshal(event)
-	require.NoError(t, err)
+	b := servertest.Must(yaml.Marshal(event))(t)
 	assert.Equal(t, `id: "117469438034313216"
 order: order_038ANTKF00000
 also:
@@ -61,8 +61,7 @@ also:
 
 // vmihailenco/msgpack writes the texts, as bytes.
 func TestMsgpack(t *testing.T) {
-	b, err := msgpack.Marshal(event)
-	require.NoError(t, err)
+	b := servertest.Must(msgpack.Marshal(event))(t)
 	var back Event
 	require.NoError(t, msgpack.Unmarshal(b, &back))
 	assert.Equal(t, event, back)
@@ -85,26 +84,21 @@ func TestCBOR(t *testing.T) {
 		{cbor.EncOptions{BinaryMarshaler: cbor.BinaryMarshalerNone, TextMarshaler: cbor.TextMarshalerTextString}, all,
 			"117469438034313216", "order_038ANTKF00000"},
 	} {
-		write, err := tt.write.EncMode()
-		require.NoError(t, err)
-		b, err := write.Marshal(event)
-		require.NoError(t, err)
+		write := servertest.Must(tt.write.EncMode())(t)
+		b := servertest.Must(write.Marshal(event))(t)
 		var loose map[string]any
 		require.NoError(t, cbor.Unmarshal(b, &loose))
 		assert.Equal(t, tt.id, loose["id"])
 		assert.Equal(t, tt.order, loose["order"])
 		for _, options := range []cbor.DecOptions{tt.read, all} {
-			read, err := options.DecMode()
-			require.NoError(t, err)
+			read := servertest.Must(options.DecMode())(t)
 			var back Event
 			require.NoError(t, read.Unmarshal(b, &back))
 			assert.Equal(t, event, back)
 		}
 		keys := map[snowflake.ID]OrderID{middle: OrderID(most)}
-		b, err = write.Marshal(keys)
-		require.NoError(t, err)
-		read, err := tt.read.DecMode()
-		require.NoError(t, err)
+		b = servertest.Must(write.Marshal(keys))(t)
+		read := servertest.Must(tt.read.DecMode())(t)
 		var keysBack map[snowflake.ID]OrderID
 		require.NoError(t, read.Unmarshal(b, &keysBack))
 		assert.Equal(t, keys, keysBack)

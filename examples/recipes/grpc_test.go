@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
 func TestProtobuf(t *testing.T) {
@@ -35,19 +36,16 @@ func TestProtobuf(t *testing.T) {
 		"string":  middle.String(),
 		"sint64":  int64(middle),
 	} {
-		file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{Name: proto.String(name),
+		file := servertest.Must(protodesc.NewFile(&descriptorpb.FileDescriptorProto{Name: proto.String(name),
 			MessageType: []*descriptorpb.DescriptorProto{{
 				Name: proto.String("Order"), Field: []*descriptorpb.FieldDescriptorProto{{Name: proto.String("id"),
 					Number: proto.Int32(1), Type: types[name].Enum()}},
-			}}}, nil)
-		require.NoError(t, err)
+			}}}, nil))(t)
 		order := dynamicpb.NewMessage(file.Messages().Get(0))
 		order.Set(order.Descriptor().Fields().Get(0), protoreflect.ValueOf(value))
-		b, err := proto.Marshal(order)
-		require.NoError(t, err)
+		b := servertest.Must(proto.Marshal(order))(t)
 		sizes[name] = len(b)
-		text, err := protojson.Marshal(order)
-		require.NoError(t, err)
+		text := servertest.Must(protojson.Marshal(order))(t)
 		assert.Contains(t, string(text), `"117469438034313216"`, "all of them are strings in JSON")
 	}
 	assert.Equal(t, map[string]int{"int64": 10, "fixed64": 9, "string": 20, "sint64": 10}, sizes)
@@ -76,15 +74,14 @@ func TestGRPC(t *testing.T) {
 	}}}, nil)
 	go server.Serve(listener)
 	defer server.Stop()
-	conn, err := grpc.NewClient("passthrough:///shop", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	require.NoError(t, err)
+	conn := servertest.Must(grpc.NewClient("passthrough:///shop", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })))(t)
 	defer conn.Close()
 
 	out := new(wrapperspb.StringValue)
 	require.NoError(t, conn.Invoke(t.Context(), "/shop.Orders/Get", wrapperspb.Int64(int64(middle)), out))
 	assert.Equal(t, snowflake.Decode(middle).String(), out.GetValue())
-	err = conn.Invoke(t.Context(), "/shop.Orders/Get", wrapperspb.Int64(-1), out)
+	err := conn.Invoke(t.Context(), "/shop.Orders/Get", wrapperspb.Int64(-1), out)
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
 	assert.ErrorContains(t, err, "-1 is negative")
 }

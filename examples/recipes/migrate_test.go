@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
 // steps returns the statements of a section of migrate.md, which have a line each.
 func steps(t *testing.T, section string) (statements []string) {
-	page, err := os.ReadFile("../../docs/migrate.md")
-	require.NoError(t, err)
+	page := servertest.Must(os.ReadFile("../../docs/migrate.md"))(t)
 	_, text, ok := strings.Cut(string(page), "### "+section+"\n")
 	require.True(t, ok)
 	_, text, _ = strings.Cut(text, "```sql\n")
@@ -66,8 +66,7 @@ func (r *rollout) saw(t *testing.T, id snowflake.ID) {
 // old inserts a row as an old process does.
 func (r *rollout) old(t *testing.T) {
 	t.Helper()
-	number, err := r.insertOld(r.DB)
-	require.NoError(t, err)
+	number := servertest.Must(r.insertOld(r.DB))(t)
 	require.True(t, number < 1e6 || number >= 9223372036000000000, "%d may be an ID", number)
 	r.saw(t, number)
 }
@@ -75,12 +74,10 @@ func (r *rollout) old(t *testing.T) {
 // new inserts rows as a new process does, and calls beside after each row.
 func (r *rollout) new(t *testing.T, worker int, beside func(*testing.T)) {
 	t.Helper()
-	gen, err := resume(r.DB, worker)
-	require.NoError(t, err)
+	gen := servertest.Must(resume(r.DB, worker))(t)
 	for range 50 {
 		id := nextID(t, gen)
-		_, err := r.Exec(r.insertNew, id)
-		require.NoError(t, err)
+		servertest.Must(r.Exec(r.insertNew, id))(t)
 		r.saw(t, id)
 		beside(t)
 	}
@@ -155,16 +152,14 @@ func testMigrateMariaDB(t *testing.T, db *sql.DB) {
 	r.must(t, `DROP TABLE orders`, create)
 	gen := newGenerator(t)
 	first := nextID(t, gen)
-	_, err := db.Exec(r.insertNew, first)
-	require.NoError(t, err)
-	number, err := r.insertOld(db)
-	require.NoError(t, err)
+	servertest.Must(db.Exec(r.insertNew, first))(t)
+	number := servertest.Must(r.insertOld(db))(t)
 	require.Equal(t, first+1, number, "why there is a step 1")
 
 	for _, step := range s {
 		r.must(t, strings.TrimSuffix(step, ";")+", ALGORITHM=INSTANT")
 	}
 	r.must(t, `ALTER TABLE orders ADD COLUMN narrow INT`)
-	_, err = db.Exec(`ALTER TABLE orders MODIFY narrow BIGINT, LOCK=NONE`)
+	_, err := db.Exec(`ALTER TABLE orders MODIFY narrow BIGINT, LOCK=NONE`)
 	require.ErrorContains(t, err, "LOCK=NONE is not supported", "the page says that this refuses writes")
 }

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/metrics"
 )
@@ -36,17 +37,14 @@ func meterProvider(gen *snowflake.Generator, l *lease.Lease, exporter metric.Exp
 // The metrics of package metrics arrive at an exporter of OpenTelemetry with their names and
 // values.
 func TestOpenTelemetryMetrics(t *testing.T) {
-	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), nil)
-	require.NoError(t, err)
+	l := servertest.Must(lease.Acquire(t.Context(), lease.File(t.TempDir()), nil))(t)
 	defer l.Release(context.Background())
-	gen, err := snowflake.NewLeased(l, nil)
-	require.NoError(t, err)
+	gen := servertest.Must(snowflake.NewLeased(l, nil))(t)
 	nextID(t, gen)
 	nextID(t, gen)
 
 	kept := &keeping{values: map[string]float64{}}
-	provider, err := meterProvider(gen, l, kept)
-	require.NoError(t, err)
+	provider := servertest.Must(meterProvider(gen, l, kept))(t)
 	require.NoError(t, provider.Shutdown(t.Context()), "it exports for the last time")
 	assert.Equal(t, 2.0, kept.values["snowflake_ids_issued_total"])
 	assert.Equal(t, float64(gen.Worker()), kept.values["snowflake_worker_id"])
@@ -86,8 +84,7 @@ func TestOpenTelemetryLogs(t *testing.T) {
 	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(&kept))
 	logger := otelslog.NewLogger("orders", otelslog.WithLoggerProvider(provider))
 
-	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: logger})
-	require.NoError(t, err)
+	l := servertest.Must(lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: logger}))(t)
 	require.NoError(t, l.Release(t.Context()))
 	id, order := middle, OrderID(middle)
 	logger.Info("paid", "id", id)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/postgres"
 )
 
@@ -25,8 +26,7 @@ func testPgx(t *testing.T, url string) {
 	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			url := url + "&default_query_exec_mode=" + mode
-			conn, err := pgx.Connect(t.Context(), url)
-			require.NoError(t, err)
+			conn := servertest.Must(pgx.Connect(t.Context(), url))(t)
 			defer conn.Close(context.Background())
 			t.Run("bigint column", func(t *testing.T) { testPgxBigint(t, conn) })
 			t.Run("text column", func(t *testing.T) { testPgxText(t, conn, mode) })
@@ -37,8 +37,7 @@ func testPgx(t *testing.T, url string) {
 
 func testPgxBigint(t *testing.T, conn *pgx.Conn) {
 	ctx := t.Context()
-	_, err := conn.Exec(ctx, `CREATE TEMP TABLE orders (id bigint PRIMARY KEY, refund_of bigint)`)
-	require.NoError(t, err)
+	servertest.Must(conn.Exec(ctx, `CREATE TEMP TABLE orders (id bigint PRIMARY KEY, refund_of bigint)`))(t)
 
 	for _, id := range []snowflake.ID{fewest, middle, most} {
 		_, err := conn.Exec(ctx, `INSERT INTO orders VALUES ($1, $2)`, id, sql.Null[snowflake.ID]{V: fewest, Valid: id == middle})
@@ -57,10 +56,8 @@ func testPgxBigint(t *testing.T, conn *pgx.Conn) {
 	assert.Equal(t, OrderID(most), order)
 
 	ids := []snowflake.ID{most, fewest}
-	rows, err := conn.Query(ctx, `SELECT id FROM orders WHERE id = ANY($1) ORDER BY id`, postgres.Array(ids))
-	require.NoError(t, err)
-	found, err := pgx.CollectRows(rows, pgx.RowTo[snowflake.ID])
-	require.NoError(t, err)
+	rows := servertest.Must(conn.Query(ctx, `SELECT id FROM orders WHERE id = ANY($1) ORDER BY id`, postgres.Array(ids)))(t)
+	found := servertest.Must(pgx.CollectRows(rows, pgx.RowTo[snowflake.ID]))(t)
 	assert.Equal(t, []snowflake.ID{fewest, most}, found)
 
 	for want, param := range map[int]any{
@@ -80,8 +77,7 @@ func testPgxBigint(t *testing.T, conn *pgx.Conn) {
 
 // What a typed ID becomes in a text column depends on the mode.
 func testPgxText(t *testing.T, conn *pgx.Conn, mode string) {
-	_, err := conn.Exec(t.Context(), `CREATE TEMP TABLE texts (t text)`)
-	require.NoError(t, err)
+	servertest.Must(conn.Exec(t.Context(), `CREATE TEMP TABLE texts (t text)`))(t)
 	var got string
 	require.NoError(t, conn.QueryRow(t.Context(), `INSERT INTO texts VALUES ($1) RETURNING t`, OrderID(5)).Scan(&got))
 	if mode == "exec" || mode == "simple_protocol" {
@@ -106,15 +102,13 @@ func testPgxPlain(t *testing.T, conn *pgx.Conn, url, mode string) {
 	} else {
 		assert.NoError(t, err)
 	}
-	config, err := pgxpool.ParseConfig(url)
-	require.NoError(t, err)
+	config := servertest.Must(pgxpool.ParseConfig(url))(t)
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		conn.TypeMap().RegisterDefaultPgType(snowflake.ID(0), "int8")
 		conn.TypeMap().RegisterDefaultPgType([]snowflake.ID{}, "_int8")
 		return nil
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	require.NoError(t, err)
+	pool := servertest.Must(pgxpool.NewWithConfig(ctx, config))(t)
 	defer pool.Close()
 	var n int
 	require.NoError(t, pool.QueryRow(ctx, `SELECT cardinality($1::bigint[])`, []snowflake.ID{1, 2, 3}).Scan(&n))

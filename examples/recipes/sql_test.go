@@ -37,18 +37,16 @@ func testSQL(t *testing.T, driver, dsn string) {
 	if driver == "sqlite" {
 		db.SetMaxOpenConns(1) // the database is in memory, one for each connection
 	}
-	_, err := db.Exec(createOrders)
-	require.NoError(t, err)
+	servertest.Must(db.Exec(createOrders))(t)
 	defer db.Exec(`DROP TABLE orders`)
 	gen := newGenerator(t)
 	begun := time.Now()
 	ids := []snowflake.ID{nextID(t, gen), nextID(t, gen), nextID(t, gen)}
 	for i, id := range ids {
 		refundOf := sql.Null[snowflake.ID]{V: ids[0], Valid: i > 0}
-		_, err := db.Exec(db.Rebind(`INSERT INTO orders VALUES (?, ?, ?)`), id, "a hat", refundOf)
-		require.NoError(t, err)
+		servertest.Must(db.Exec(db.Rebind(`INSERT INTO orders VALUES (?, ?, ?)`), id, "a hat", refundOf))(t)
 	}
-	_, err = db.Exec(db.Rebind(`INSERT INTO orders VALUES (?, ?, ?)`), snowflake.ID(0), "forgotten", nil)
+	_, err := db.Exec(db.Rebind(`INSERT INTO orders VALUES (?, ?, ?)`), snowflake.ID(0), "forgotten", nil)
 	require.Error(t, err, "the CHECK")
 
 	var id snowflake.ID

@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/server"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
@@ -83,8 +84,7 @@ func (s *counter) Do(r *http.Request) (*http.Response, error) {
 func newClient(t testing.TB, s *counter, o Options) *Client {
 	t.Helper()
 	o.HTTPClient = s
-	c, err := New("http://counter", &o)
-	require.NoError(t, err)
+	c := servertest.Must(New("http://counter", &o))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -106,8 +106,7 @@ func TestBatchesAreFetchedAhead(t *testing.T) {
 		c := newClient(t, s, Options{Batch: 100})
 		for want := snowflake.ID(1); want <= 1000; want++ {
 			begun := time.Now()
-			id, err := c.NextIDContext(t.Context())
-			require.NoError(t, err)
+			id := servertest.Must(c.NextIDContext(t.Context()))(t)
 			require.Equal(t, want, id)
 			if waited := time.Since(begun); want > 1 && waited > 0 {
 				t.Fatalf("the call for ID %d waited %v", want, waited)
@@ -160,8 +159,7 @@ func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 				c, err := New("http://late", &Options{HTTPClient: network, Batch: 10, MaxAge: time.Second, Timeout: 10 * time.Second})
 				require.NoError(t, err)
 				for range 10 {
-					id, err := c.NextIDContext(t.Context())
-					require.NoError(t, err)
+					id := servertest.Must(c.NextIDContext(t.Context()))(t)
 					synctest.Wait()
 					require.LessOrEqual(t, time.Since(issued[(id-1)/10]), time.Second, "the ID is %d", id)
 					time.Sleep(300 * time.Millisecond)
@@ -180,13 +178,11 @@ func TestIDsGrowOldByTheFasterClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newClient(t, &counter{}, Options{Batch: 10})
-				_, err := c.NextIDContext(t.Context())
-				require.NoError(t, err)
+				servertest.Must(c.NextIDContext(t.Context()))(t)
 				synctest.Wait()
 				last := c.last.Load()
 				last.asked, last.wall = last.asked.Add(-back.monotonic), last.wall.Add(-back.wall)
-				id, err := c.NextIDContext(t.Context())
-				require.NoError(t, err)
+				id := servertest.Must(c.NextIDContext(t.Context()))(t)
 				assert.Greater(t, id, snowflake.ID(10))
 				_ = c.Close()
 			})
@@ -236,8 +232,7 @@ func TestCallsReturnServersErrorDuringAnOutage(t *testing.T) {
 		time.Sleep(time.Hour)
 		assert.False(t, c.fetches(), "it goes on to fetch for nobody")
 		s.before = nil
-		id, err := c.NextIDContext(t.Context())
-		require.NoError(t, err)
+		id := servertest.Must(c.NextIDContext(t.Context()))(t)
 		assert.EqualValues(t, 1, id)
 		_ = c.Close()
 	})
@@ -336,10 +331,8 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 
 // realServer returns the URL of a server of IDs.
 func realServer(t testing.TB, o *server.Options) string {
-	gen, err := snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()})
-	require.NoError(t, err)
-	s, err := server.New(gen, o)
-	require.NoError(t, err)
+	gen := servertest.Must(snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()}))(t)
+	s := servertest.Must(server.New(gen, o))(t)
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	return h.URL
@@ -375,11 +368,9 @@ func TestRepeatedAnswersAreRefused(t *testing.T) {
 		proxy := &repeater{}
 		seen := map[snowflake.ID]bool{}
 		for range 2 {
-			c, err := New("http://proxy", &Options{HTTPClient: proxy, Batch: 5})
-			require.NoError(t, err)
+			c := servertest.Must(New("http://proxy", &Options{HTTPClient: proxy, Batch: 5}))(t)
 			for range 50 {
-				id, err := c.NextIDContext(t.Context())
-				require.NoError(t, err)
+				id := servertest.Must(c.NextIDContext(t.Context()))(t)
 				assert.False(t, seen[id], "%d came before", id)
 				seen[id] = true
 			}
@@ -395,8 +386,7 @@ func TestServerWithALowerLimit(t *testing.T) {
 		"of the token":  {Tokens: func() []server.Token { return []server.Token{{Secret: "a", IDsPerSecond: 1000, Burst: 10}} }},
 	} {
 		for _, batch := range []int{0, 10, 20} {
-			c, err := New(realServer(t, &o), &Options{Batch: batch, Token: func() string { return "a" }})
-			require.NoError(t, err)
+			c := servertest.Must(New(realServer(t, &o), &Options{Batch: batch, Token: func() string { return "a" }}))(t)
 			defer c.Close()
 			var all sync.WaitGroup
 			for range 50 {
@@ -434,20 +424,16 @@ func (a *answers) Do(r *http.Request) (*http.Response, error) {
 func TestClientFollowsItsQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The fake time begins in 2000, before the default epoch.
-		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Redis(), Clock: snowflake.SystemClock()})
-		require.NoError(t, err)
+		gen := servertest.Must(snowflake.New(1, &snowflake.Options{Layout: layouts.Redis(), Clock: snowflake.SystemClock()}))(t)
 		burst := 50
-		s, err := server.New(gen, &server.Options{Tokens: func() []server.Token {
+		s := servertest.Must(server.New(gen, &server.Options{Tokens: func() []server.Token {
 			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: burst}}
-		}})
-		require.NoError(t, err)
+		}}))(t)
 		a := &answers{Handler: s}
-		c, err := New("http://ids", &Options{HTTPClient: a, Token: func() string { return "a" }})
-		require.NoError(t, err)
+		c := servertest.Must(New("http://ids", &Options{HTTPClient: a, Token: func() string { return "a" }}))(t)
 		next := func(calls int) {
 			for range calls {
-				_, err := c.NextIDContext(t.Context())
-				require.NoError(t, err)
+				servertest.Must(c.NextIDContext(t.Context()))(t)
 				time.Sleep(time.Second)
 			}
 		}
@@ -466,8 +452,7 @@ func TestManyCallersOfARealServer(t *testing.T) {
 	url := realServer(t, &server.Options{Tokens: func() []server.Token { return []server.Token{{Secret: "old"}, {Secret: "new"}} }})
 	var calls atomic.Int64
 	token := func() string { return []string{"old", "new"}[calls.Add(1)%2] }
-	c, err := New(url, &Options{Token: token})
-	require.NoError(t, err)
+	c := servertest.Must(New(url, &Options{Token: token}))(t)
 	defer c.Close()
 	var all sync.WaitGroup
 	lists := make([][]snowflake.ID, 16)

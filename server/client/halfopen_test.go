@@ -47,15 +47,13 @@ func TestConnectionThatIsHalfOpenIsGivenUp(t *testing.T) {
 				transport.HTTP2 = nil
 			}
 			o.Batch = 1
-			c, err := New("https://"+proxy.Addr(), &o)
-			require.NoError(t, err)
+			c := servertest.Must(New("https://"+proxy.Addr(), &o))(t)
 			defer c.Close()
 			next := func() {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
-				_, err := c.NextIDContext(ctx)
-				require.NoError(t, err)
+				servertest.Must(c.NextIDContext(ctx))(t)
 			}
 			for range 10 { // so that connections are open
 				next()

@@ -157,6 +157,7 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 				var read []snowflake.ID
 				reader.Go(func() {
 					for s := (follow.Span{}); s.UpTo < id; {
+						var err error
 						if s, err = r.Next(ctx); !assert.NoError(t, err) {
 							return
 						}
@@ -291,10 +292,9 @@ func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	in := func(id snowflake.ID) string { return strings.Replace(insert(id), "outbox", schema+".outbox", 1) }
 
 	old, id := p.id(t), p.id(t)
-	_, err := other.Exec(in(id))
-	require.NoError(t, err)
+	servertest.Must(other.Exec(in(id)))(t)
 	pass(t, db, f, p)
-	_, err = other.Exec(in(old))
+	_, err := other.Exec(in(old))
 	require.ErrorContains(t, err, "SNF01")
 	_, err = other.Exec(fmt.Sprintf(`UPDATE %s.outbox SET id = %d WHERE id = %d`, schema, old, id))
 	require.ErrorContains(t, err, "SNF01")
@@ -341,8 +341,7 @@ func TestTriggerFencesColumnsThatOtherTriggersSet(t *testing.T) {
 	db.exec(t, `ALTER TABLE outbox ADD a_id BIGINT`)
 	db.exec(t, `CREATE FUNCTION set_a_id() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.a_id = NEW.writer; RETURN NEW; END'`)
 	db.exec(t, `CREATE TRIGGER set_a_id BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE PROCEDURE set_a_id()`)
-	a, err := follow.NewFence(follow.PostgreSQL, "outbox_fence_a")
-	require.NoError(t, err)
+	a := servertest.Must(follow.NewFence(follow.PostgreSQL, "outbox_fence_a"))(t)
 	require.NoError(t, a.Create(t.Context(), db.DB))
 	for _, column := range []string{"id", "a_id"} {
 		require.NoError(t, f.Trigger(t.Context(), db.DB, "outbox", column))
@@ -352,7 +351,7 @@ func TestTriggerFencesColumnsThatOtherTriggersSet(t *testing.T) {
 	old, id := p.id(t), p.id(t)
 	db.exec(t, insert(id))
 	db.set(t, id)
-	_, err = db.Exec(`UPDATE outbox SET writer = 1`)
+	_, err := db.Exec(`UPDATE outbox SET writer = 1`)
 	require.ErrorContains(t, err, "SNF01")
 	_, err = db.Exec(insert(old))
 	require.ErrorContains(t, err, "SNF01")
@@ -407,11 +406,10 @@ func TestTriggerOfAnotherSchemasFenceStays(t *testing.T) {
 func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 	each(t, func(t *testing.T, db database, _ *follow.Fence) {
 		f := servertest.Must(follow.NewFence(db.dialect, "second"))(t)
-		tx, err := db.Begin()
-		require.NoError(t, err)
+		tx := servertest.Must(db.Begin())(t)
 		require.ErrorContains(t, f.Check(t.Context(), tx, 1), "fence second: check: call Fence.Create")
 		require.NoError(t, tx.Rollback())
-		_, err = follow.NewReader(lease.File(t.TempDir()), db.DB, f, 0, nil).Next(t.Context())
+		_, err := follow.NewReader(lease.File(t.TempDir()), db.DB, f, 0, nil).Next(t.Context())
 		require.ErrorContains(t, err, "fence second: read: call Fence.Create")
 		var all sync.WaitGroup
 		for range 8 {
@@ -483,8 +481,7 @@ func TestWritersAndReadersNeedTheRightsThatCreateNames(t *testing.T) {
 func testRights(t *testing.T, db database, schema string, open func(role string, grants ...string) *sql.DB) {
 	prepare(t, db)
 	p, table, name := leased(t), schema+".outbox", schema+".other_fence"
-	f, err := follow.NewFence(db.dialect, name)
-	require.NoError(t, err)
+	f := servertest.Must(follow.NewFence(db.dialect, name))(t)
 	require.NoError(t, f.Create(t.Context(), db.DB))
 	writes := []string{`INSERT ON ` + table, `SELECT ON ` + name}
 	reads := []string{`SELECT ON ` + table, `SELECT, UPDATE ON ` + name}
@@ -495,7 +492,7 @@ func testRights(t *testing.T, db database, schema string, open func(role string,
 		writes[1] = `SELECT, UPDATE ON ` + name
 	}
 	var id snowflake.ID
-	require.NoError(t, follow.NewWriter(open("writer", writes...), f, p.Lease, p.gen).Do(t.Context(), func(tx *follow.Tx) error {
+	require.NoError(t, follow.NewWriter(open("writer", writes...), f, p.Lease, p.gen).Do(t.Context(), func(tx *follow.Tx) (err error) {
 		id, err = tx.NextID()
 		if err == nil {
 			_, err = tx.Exec(strings.Replace(insert(id), "outbox", table, 1))

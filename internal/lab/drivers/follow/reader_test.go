@@ -216,10 +216,9 @@ func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 		db.set(t, fence)
 		require.ErrorIs(t, r.Read(t.Context(), nil), follow.ErrRewound)
 		db.set(t, fence-1)
-		s, err := r.Next(t.Context())
-		require.NoError(t, err)
+		s := servertest.Must(r.Next(t.Context()))(t)
 		require.Equal(t, follow.Span{After: stored, UpTo: fence}, s)
-		_, err = r.Next(t.Context())
+		_, err := r.Next(t.Context())
 		require.ErrorIs(t, err, follow.ErrRewound)
 		s = servertest.Must(r.Next(t.Context()))(t)
 		require.Equal(t, follow.Span{After: fence, UpTo: fence - 1}, s)
@@ -488,10 +487,8 @@ func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 		g := servertest.Must(snowflake.NewLeased(l, nil))(t)
 		done := l.Hold()
 		defer done()
-		id, err := g.NextID()
-		require.NoError(t, err)
-		_, err = db.Exec(insert(id))
-		require.NoError(t, err)
+		id := servertest.Must(g.NextID())(t)
+		servertest.Must(db.Exec(insert(id)))(t)
 		var log servertest.Buffer
 		o := fast()
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -521,7 +518,7 @@ func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 		require.Positive(t, s.Lag, "the row may not have been processed yet")
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err = r.Next(ctx)
+		_, err := r.Next(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Zero(t, r.Stats().Lag)
 	})
@@ -547,10 +544,9 @@ func inBubble(t *testing.T, test func(t *testing.T, db *sql.DB, f *follow.Fence,
 // If a row waits for a minute, as one whose ID is far ahead does, the reader says so.
 func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 	inBubble(t, func(t *testing.T, db *sql.DB, f *follow.Fence, store lease.Store) {
-		l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Logger: quiet})
-		require.NoError(t, err)
+		l := servertest.Must(lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Logger: quiet}))(t)
 		defer l.Release(t.Context())
-		_, err = snowflake.NewLeased(l, nil) // without a generator it keeps the watermark back
+		_, err := snowflake.NewLeased(l, nil) // without a generator it keeps the watermark back
 		require.NoError(t, err)
 		var log servertest.Buffer
 		r := follow.NewReader(store, db, f, 0, &follow.Options{Table: "outbox", Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -248,9 +248,8 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	for _, s := range replica.promote {
 		replica.exec(t, s)
 	}
-	tx, err := replica.Begin()
-	require.NoError(t, err)
-	_, err = tx.Exec(insert(inFlight)) // its writer tries again
+	tx := servertest.Must(replica.Begin())(t)
+	_, err := tx.Exec(insert(inFlight)) // its writer tries again
 	require.NoError(t, err)
 	require.NoError(t, f.Check(t.Context(), tx, inFlight))
 	require.NoError(t, tx.Commit())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -28,17 +29,15 @@ func TestDoTriesAgainWithNewIDs(t *testing.T) {
 		for name, next := range sources {
 			var drawn []snowflake.ID
 			require.NoError(t, w.Do(t.Context(), func(tx *follow.Tx) error {
-				id, err := next(tx)
-				require.NoError(t, err)
+				id := servertest.Must(next(tx))(t)
 				if drawn = append(drawn, id); len(drawn) == 1 {
 					if db.dialect == follow.SQLite { // no other transaction can write now
-						_, err = tx.Exec(`UPDATE outbox_fence SET id = ?`, id)
-						require.NoError(t, err)
+						servertest.Must(tx.Exec(`UPDATE outbox_fence SET id = ?`, id))(t)
 					} else {
 						db.set(t, id)
 					}
 				}
-				_, err = tx.Exec(insert(id))
+				_, err := tx.Exec(insert(id))
 				return err
 			}), name)
 			if db.dialect == follow.SQLite {
@@ -78,10 +77,8 @@ func TestDoLeavesNothingOpen(t *testing.T) {
 				}
 			}()
 			return w.Do(ctx, func(tx *follow.Tx) error {
-				row, err = tx.NextID()
-				require.NoError(t, err)
-				_, err := tx.Exec(insert(row))
-				require.NoError(t, err)
+				row = servertest.Must(tx.NextID())(t)
+				servertest.Must(tx.Exec(insert(row)))(t)
 				return then()
 			})
 		}
@@ -104,12 +101,10 @@ func TestDoHoldsTheWatermarkBack(t *testing.T) {
 	f, p := prepare(t, db), leased(t)
 	join(t, p.store)
 	require.NoError(t, follow.NewWriter(db.DB, f, p.Lease, p.gen).Do(t.Context(), func(tx *follow.Tx) error {
-		id, err := tx.NextID()
-		require.NoError(t, err)
+		id := servertest.Must(tx.NextID())(t)
 		// Without a Hold, the watermark is above the ID after some 50 ms.
 		for begun := time.Now(); time.Since(begun) < time.Second; time.Sleep(10 * time.Millisecond) {
-			m, err := lease.Watermark(t.Context(), p.store)
-			require.NoError(t, err)
+			m := servertest.Must(lease.Watermark(t.Context(), p.store))(t)
 			require.Less(t, m.ID, id)
 			p.id(t)
 		}
