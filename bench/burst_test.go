@@ -18,6 +18,7 @@ import (
 	sonyflake2 "github.com/sony/sonyflake/v2"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
 const burst = 100_000
@@ -67,7 +68,7 @@ func always[T any](next func() T) func(dst []T) error {
 func BenchmarkBurst(b *testing.B) {
 	ourOwn := func(opts *snowflake.Options, fill bool) func(testing.TB) func([]snowflake.ID) error {
 		return func(tb testing.TB) func([]snowflake.ID) error {
-			g := must[*snowflake.Generator](tb)(snowflake.New(1, apart(opts)))
+			g := servertest.Must(snowflake.New(1, apart(opts)))(tb)
 			if !fill {
 				return each(g.NextID)
 			}
@@ -149,7 +150,7 @@ func fillLayout() snowflake.Layout {
 // openFill makes IDs, size at a time.
 func openFill(size int) func(testing.TB) issue {
 	return func(tb testing.TB) issue {
-		g := must[*snowflake.Generator](tb)(snowflake.New(0, &snowflake.Options{Layout: fillLayout(), Clock: snowflake.SystemClock()}))
+		g := servertest.Must(snowflake.New(0, &snowflake.Options{Layout: fillLayout(), Clock: snowflake.SystemClock()}))(tb)
 		return inBatches(size, func(dst []snowflake.ID) error { _, err := g.Fill(context.Background(), dst); return err })
 	}
 }

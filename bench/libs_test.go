@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	guaik "github.com/GUAIK-ORG/go-snowflake/snowflake"
 	bwmarrin "github.com/bwmarrin/snowflake"
 	godruoyi "github.com/godruoyi/go-snowflake"
@@ -20,6 +18,7 @@ import (
 	"github.com/yitter/idgenerator-go/idgen"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
@@ -132,14 +131,6 @@ func named(libs []lib, name string) lib {
 	panic("no library " + name)
 }
 
-func must[T any](tb testing.TB) func(v T, err error) T {
-	return func(v T, err error) T {
-		tb.Helper()
-		require.NoError(tb, err)
-		return v
-	}
-}
-
 // apart returns opts with a clock of its own, so that each generator is a new one.
 func apart(opts *snowflake.Options) *snowflake.Options {
 	var o snowflake.Options
@@ -154,7 +145,7 @@ func apart(opts *snowflake.Options) *snowflake.Options {
 
 func openOurs(opts *snowflake.Options) func(testing.TB) issue {
 	return func(tb testing.TB) issue {
-		return issueOurs(must[*snowflake.Generator](tb)(snowflake.New(1, apart(opts))))
+		return issueOurs(servertest.Must(snowflake.New(1, apart(opts)))(tb))
 	}
 }
 
@@ -173,7 +164,7 @@ func issueOurs(g *snowflake.Generator) issue {
 // bwmarrin's package.
 func newBwmarrin(tb testing.TB, node, step uint8) *bwmarrin.Node {
 	bwmarrin.NodeBits, bwmarrin.StepBits = node, step
-	return must[*bwmarrin.Node](tb)(bwmarrin.NewNode(1))
+	return servertest.Must(bwmarrin.NewNode(1))(tb)
 }
 
 func openBwmarrin(node, step uint8) func(testing.TB) issue {
@@ -190,8 +181,8 @@ func issueBwmarrin(node *bwmarrin.Node) issue {
 }
 
 func newSonyflake1(tb testing.TB) *sonyflake1.Sonyflake {
-	return must[*sonyflake1.Sonyflake](tb)(sonyflake1.New(sonyflake1.Settings{
-		MachineID: func() (uint16, error) { return 1, nil }}))
+	return servertest.Must(sonyflake1.New(sonyflake1.Settings{
+		MachineID: func() (uint16, error) { return 1, nil }}))(tb)
 }
 
 func openSonyflake1(tb testing.TB) issue {
@@ -208,7 +199,7 @@ func openSonyflake1(tb testing.TB) issue {
 
 func newSonyflake2(tb testing.TB, settings sonyflake2.Settings) *sonyflake2.Sonyflake {
 	settings.MachineID = func() (int, error) { return 1, nil }
-	return must[*sonyflake2.Sonyflake](tb)(sonyflake2.New(settings))
+	return servertest.Must(sonyflake2.New(settings))(tb)
 }
 
 func openSonyflake2(settings sonyflake2.Settings) func(testing.TB) issue {
@@ -248,7 +239,7 @@ func issueYitter(w idgen.ISnowWorker) issue {
 }
 
 func newSno(tb testing.TB) *sno.Generator {
-	return must[*sno.Generator](tb)(sno.NewGenerator(&sno.GeneratorSnapshot{Partition: sno.Partition{0, 1}}, nil))
+	return servertest.Must(sno.NewGenerator(&sno.GeneratorSnapshot{Partition: sno.Partition{0, 1}}, nil))(tb)
 }
 
 func openSno(tb testing.TB) issue {
@@ -262,7 +253,7 @@ func openSno(tb testing.TB) issue {
 }
 
 func newGuaik(tb testing.TB) *guaik.Snowflake {
-	return must[*guaik.Snowflake](tb)(guaik.NewSnowflake(0, 1))
+	return servertest.Must(guaik.NewSnowflake(0, 1))(tb)
 }
 
 func openGuaik(tb testing.TB) issue {

@@ -6,6 +6,7 @@ import (
 
 	gofrs "github.com/gofrs/uuid/v5"
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	sonyflake2 "github.com/sony/sonyflake/v2"
 )
 
@@ -19,7 +20,7 @@ func BenchmarkMemory(b *testing.B) {
 		open func() any
 	}{
 		{ours, func() any {
-			return must[*snowflake.Generator](b)(snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()}))
+			return servertest.Must(snowflake.New(1, &snowflake.Options{Clock: snowflake.SystemClock()}))(b)
 		}},
 		{"bwmarrin", func() any { return newBwmarrin(b, 10, 12) }},
 		{"guaik", func() any { return newGuaik(b) }},

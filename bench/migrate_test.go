@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/workerid"
 )
@@ -35,25 +36,21 @@ type oldLibrary struct {
 
 var oldLibraries = []oldLibrary{
 	{"bwmarrin", layouts.Bwmarrin(), func(t *testing.T, worker int) func() snowflake.ID {
-		node, err := bwmarrin.NewNode(int64(worker))
-		require.NoError(t, err)
+		node := servertest.Must(bwmarrin.NewNode(int64(worker)))(t)
 		return func() snowflake.ID { return snowflake.ID(node.Generate()) }
 	}},
 	{"sonyflake-v1", layouts.Sonyflake(), func(t *testing.T, worker int) func() snowflake.ID {
 		sf, err := sonyflake1.New(sonyflake1.Settings{MachineID: func() (uint16, error) { return uint16(worker), nil }})
 		require.NoError(t, err)
 		return func() snowflake.ID {
-			id, err := sf.NextID()
-			require.NoError(t, err)
+			id := servertest.Must(sf.NextID())(t)
 			return snowflake.ID(id)
 		}
 	}},
 	{"sonyflake-v2", layouts.SonyflakeV2(), func(t *testing.T, worker int) func() snowflake.ID {
-		sf, err := sonyflake2.New(sonyflake2.Settings{MachineID: func() (int, error) { return worker, nil }})
-		require.NoError(t, err)
+		sf := servertest.Must(sonyflake2.New(sonyflake2.Settings{MachineID: func() (int, error) { return worker, nil }}))(t)
 		return func() snowflake.ID {
-			id, err := sf.NextID()
-			require.NoError(t, err)
+			id := servertest.Must(sf.NextID())(t)
 			return snowflake.ID(id)
 		}
 	}},
@@ -107,11 +104,9 @@ func TestMigrateRolling(t *testing.T) {
 			issue()
 			for w := range next {
 				require.NoError(t, old.layout.Follows(old.layout, last[w]))
-				g, err := snowflake.New(w+1, &snowflake.Options{Layout: old.layout, After: last[w]})
-				require.NoError(t, err)
+				g := servertest.Must(snowflake.New(w+1, &snowflake.Options{Layout: old.layout, After: last[w]}))(t)
 				next[w] = func() snowflake.ID {
-					id, err := g.NextID()
-					require.NoError(t, err)
+					id := servertest.Must(g.NextID())(t)
 					return id
 				}
 				issue() // by old and new processes, side by side
@@ -131,22 +126,19 @@ func TestMigrateToAnotherLayout(t *testing.T) {
 			for range 1000 {
 				last = max(last, next())
 			}
-			naive, err := snowflake.New(677, nil)
-			require.NoError(t, err)
-			id, err := naive.NextID()
-			require.NoError(t, err)
+			naive := servertest.Must(snowflake.New(677, nil))(t)
+			id := servertest.Must(naive.NextID())(t)
 			l := snowflake.DefaultLayout()
 			follows := l.Follows(old.layout, last) == nil
 			require.Equal(t, (id > last), follows, "New(677, nil) begins with %d, after %d; the layout follows: %v", id, last, follows)
 			require.Equal(t, (old.name == "sonyflake-v2"), follows,
 				"New(677, nil) begins with %d, after %d; the layout follows: %v", id, last, follows)
-			_, err = snowflake.New(677, &snowflake.Options{After: last})
+			_, err := snowflake.New(677, &snowflake.Options{After: last})
 			require.Equal(t, (err == nil), follows)
 			for l.Follows(old.layout, last) != nil {
 				l.Epoch -= snowflake.Epoch((24 * time.Hour).Milliseconds())
 			}
-			g, err := snowflake.New(677, &snowflake.Options{Layout: l, After: last})
-			require.NoError(t, err)
+			g := servertest.Must(snowflake.New(677, &snowflake.Options{Layout: l, After: last}))(t)
 			for range 1000 {
 				id, err := g.NextID()
 				if err != nil || id <= last {
@@ -162,8 +154,7 @@ func TestMigrateToAnotherLayout(t *testing.T) {
 // all 63 bits, so no layout follows, but new IDs can stay below the old IDs.
 func TestMigrateFromBaidu(t *testing.T) {
 	baidu := layouts.Baidu()
-	first, err := baidu.Encode(snowflake.Parts{Time: time.Date(2018, 3, 1, 0, 0, 0, 0, time.UTC)})
-	require.NoError(t, err)
+	first := servertest.Must(baidu.Encode(snowflake.Parts{Time: time.Date(2018, 3, 1, 0, 0, 0, 0, time.UTC)}))(t)
 	last, err := baidu.Encode(snowflake.Parts{Time: baidu.Expires().Add(-time.Second), Worker: 1<<22 - 1, Sequence: 1<<13 - 1})
 	require.NoError(t, err)
 	l := snowflake.DefaultLayout()
@@ -281,8 +272,7 @@ func TestMigrateSonyflakeStartTime(t *testing.T) {
 	v2, err2 := sonyflake2.New(sonyflake2.Settings{StartTime: startTime, MachineID: func() (int, error) { return 9, nil }})
 	require.NoError(t, errors.Join(err1, err2))
 	for at := startTime; at.Sub(startTime) < 40*time.Millisecond; at = at.Add(300 * time.Microsecond) {
-		id, err := layout.Encode(snowflake.Parts{Time: at.Truncate(10 * time.Millisecond), Worker: 9, Sequence: 5})
-		require.NoError(t, err)
+		id := servertest.Must(layout.Encode(snowflake.Parts{Time: at.Truncate(10 * time.Millisecond), Worker: 9, Sequence: 5}))(t)
 		id1, err1 := sonyflake1.Compose(v1, at, 5, 9)
 		id2, err2 := v2.Compose(at, 5, 9)
 		require.NoError(t, errors.Join(err1, err2))
@@ -291,10 +281,8 @@ func TestMigrateSonyflakeStartTime(t *testing.T) {
 	id1, err1 := v1.NextID()
 	id2, err2 := v2.NextID()
 	require.NoError(t, errors.Join(err1, err2))
-	g, err := snowflake.New(9, &snowflake.Options{Layout: layout, After: snowflake.ID(max(id1, uint64(id2)))})
-	require.NoError(t, err)
-	id, err := g.NextID()
-	require.NoError(t, err)
+	g := servertest.Must(snowflake.New(9, &snowflake.Options{Layout: layout, After: snowflake.ID(max(id1, uint64(id2)))}))(t)
+	id := servertest.Must(g.NextID())(t)
 	assert.Less(t, layout.Decode(id).Time.Sub(layout.Decode(snowflake.ID(id2)).Time), time.Minute)
 }
 

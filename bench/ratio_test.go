@@ -14,6 +14,7 @@ import (
 	bwmarrin "github.com/bwmarrin/snowflake"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -132,12 +133,12 @@ func cpuRatio(b *testing.B, goroutines int) {
 // openLeased is our generator with a lease of the file store.
 func openLeased(tb testing.TB) issue {
 	ctx := context.Background()
-	l := must[*lease.Lease](tb)(lease.Acquire(ctx, lease.File(tb.TempDir()), &lease.Options{
+	l := servertest.Must(lease.Acquire(ctx, lease.File(tb.TempDir()), &lease.Options{
 		Layout: ampleLayout(),
 		Logger: slog.New(slog.DiscardHandler),
-	}))
+	}))(tb)
 	tb.Cleanup(func() { l.Release(ctx) })
-	return issueOurs(must[*snowflake.Generator](tb)(snowflake.NewLeased(l, nil)))
+	return issueOurs(servertest.Must(snowflake.NewLeased(l, nil))(tb))
 }
 
 // openMany makes generators that issue in turn. Each is asked once while the clock
@@ -145,7 +146,7 @@ func openLeased(tb testing.TB) issue {
 func openMany(tb testing.TB) issue {
 	generators := make([]*snowflake.Generator, many)
 	for i := range generators {
-		generators[i] = must[*snowflake.Generator](tb)(snowflake.New(1, &snowflake.Options{Layout: ampleLayout(), Clock: snowflake.SystemClock()}))
+		generators[i] = servertest.Must(snowflake.New(1, &snowflake.Options{Layout: ampleLayout(), Clock: snowflake.SystemClock()}))(tb)
 	}
 	next := 0
 	return func(n int) error {

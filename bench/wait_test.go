@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
 // twoLayout has 2 IDs a millisecond.
@@ -75,7 +76,7 @@ func BenchmarkDeadlines(b *testing.B) {
 	const length = 2 * time.Second
 	b.Run("bits=1/lib=ours/callers=400", func(b *testing.B) {
 		for range b.N {
-			g := must[*snowflake.Generator](b)(snowflake.New(1, &snowflake.Options{Layout: twoLayout(), Clock: snowflake.SystemClock()}))
+			g := servertest.Must(snowflake.New(1, &snowflake.Options{Layout: twoLayout(), Clock: snowflake.SystemClock()}))(b)
 			var wg sync.WaitGroup
 			start := time.Now()
 			for range 400 {
