@@ -77,14 +77,18 @@ func (s *Server) cpu() time.Duration {
 	return sum
 }
 
+// open opens one more client, as Opener does.
+func (s *Server) open(addr, space string) (store lease.Store, end func() error, err error) {
+	if s.Open != nil {
+		return s.Open(addr, space)
+	}
+	return opener(addr, space)
+}
+
 // client opens one more client, and closes it when t ends.
 func (s *Server) client(t testing.TB, addr, space string) lease.Store {
 	t.Helper()
-	open := s.Open
-	if open == nil {
-		open = opener
-	}
-	store, end, err := open(addr, space)
+	store, end, err := s.open(addr, space)
 	require.NoError(t, err)
 	if end != nil {
 		t.Cleanup(func() { _ = end() })

@@ -60,7 +60,7 @@ func Troubles(t *testing.T, s *Server, h *Host, all ...Trouble) {
 	if s.Dir != "" {
 		all = append(all, LosesDisk(s), isRestored(s))
 	}
-	f.live = f.start(t, t.Context(), "live", true)
+	f.live = Must(f.start(t, t.Context(), "live", true))(t)
 	f.keepIssuing(t)
 	for _, x := range all {
 		t.Run(x.Name, func(t *testing.T) { f.suffer(t, x) })
@@ -99,19 +99,8 @@ type process struct {
 }
 
 // start starts a process. ctx is for the acquisition only.
-func (f *troubled) start(t *testing.T, ctx context.Context, name string, isNew bool) *process {
-	t.Helper()
-	p, err := f.tryStart(t, ctx, name, isNew)
-	require.NoError(t, err, name)
-	return p
-}
-
-func (f *troubled) tryStart(t *testing.T, ctx context.Context, name string, isNew bool) (*process, error) {
-	open := f.s.Open
-	if open == nil {
-		open = opener
-	}
-	store, end, err := open(f.addr, f.space)
+func (f *troubled) start(t *testing.T, ctx context.Context, name string, isNew bool) (*process, error) {
+	store, end, err := f.s.open(f.addr, f.space)
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
@@ -187,7 +176,7 @@ func (f *troubled) suffer(t *testing.T, all ...Trouble) {
 			defer cancel()
 			name := f.next()
 			go func() {
-				_, err := f.tryStart(t, ctx, name, false)
+				_, err := f.start(t, ctx, name, false)
 				early <- err
 			}()
 			f.saysTheCause(t, x)
@@ -224,7 +213,7 @@ func (f *troubled) saysTheCause(t *testing.T, x Trouble) {
 	Await(t, func() error { return isTrue("the live process", f.live.lease.Stats().LastError) })
 	for wait := f.s.window(); ; wait *= 2 { // on a busy machine the first wait may be too short
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
-		_, err := f.tryStart(t, ctx, f.next(), false)
+		_, err := f.start(t, ctx, f.next(), false)
 		cancel()
 		if err = isTrue("a newcomer", err); err == nil {
 			return
@@ -254,7 +243,7 @@ func (f *troubled) recovers(t *testing.T, name string, early chan error) {
 	defer cancel()
 	begun = time.Now()
 	go func() {
-		p, err := f.tryStart(t, ctx, f.next(), false)
+		p, err := f.start(t, ctx, f.next(), false)
 		if err == nil {
 			err = f.issue(t, p)
 		}
