@@ -191,7 +191,7 @@ func (s *suite) isReadable(store lease.Store, key string) {
 
 // steady is a window long enough for holders to renew in time on a busy machine. If the watermark
 // was lost, a newcomer waits for a window.
-const steady = 10 * time.Second
+const steady = 5 * time.Second
 
 // starts acquires a worker ID from a store that may have lost entries.
 func (s *suite) starts(store lease.Store, owner string) *link.Holder {
