@@ -90,7 +90,7 @@ func lagging(t *testing.T, c cluster) {
 		if _, err := s.Get(t.Context(), "folder/key"); err != nil {
 			return err
 		}
-		c.link.Hold()
+		c.link.Stall()
 		if e = servertest.Put(t, other, "folder/key", e.Version, "changed"); !answersOldly() {
 			return errors.New("no replica lags")
 		}

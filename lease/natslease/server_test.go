@@ -26,7 +26,7 @@ import (
 // window is the holders' window in the tests.
 const window = time.Second
 
-// A cluster's link is a way to the last member. Hold keeps back what servers say to each other,
+// A cluster's link is a way to the last member. Stall keeps back what servers say to each other,
 // such as new entries, but no client's messages.
 type cluster struct {
 	servertest.Cluster
