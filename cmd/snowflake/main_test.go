@@ -71,7 +71,7 @@ func TestFailingOutput(t *testing.T) {
 			assert.Equal(t, says, errs.String(), args)
 		}
 	}
-	// An endless input must not keep the tool alive when its output is gone.
+	// An endless input must not keep the tool alive after its output has failed.
 	assert.Equal(t, command.Failure, run([]string{"decode", "-"}, &repeat{text: "x "}, brokenWriter{io.ErrClosedPipe}, io.Discard, atNoon))
 }
 

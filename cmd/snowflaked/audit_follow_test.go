@@ -26,7 +26,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// following is an audit that goes on with new rows, in the background.
+// following is an audit that follows new rows in the background.
 type following struct {
 	metrics   string // the file
 	out, errs bytes.Buffer

@@ -45,11 +45,11 @@ func called(ctx context.Context, args []string, lookup func(string) (string, boo
 	return run(ctx, args, lookup, strings.NewReader(""), stdout, stderr)
 }
 
-// patience bounds the waits for what takes milliseconds on an idle machine.
+// patience bounds waits for events that take milliseconds on an idle machine.
 const patience = time.Minute
 
-// The test binary is the program, too. When that program is told to stop, it goes on serving until
-// its standard input ends, so that no test depends on the time that its clients take to notice.
+// The test binary is the program, too. When that program is told to stop, it continues to serve
+// until its standard input ends, so that no test depends on the speed of its clients.
 func TestMain(m *testing.M) {
 	every, countEvery = 50*time.Millisecond, 50*time.Millisecond
 	if os.Getenv("SNOWFLAKED_TEST_PROGRAM") != "" {
@@ -370,7 +370,8 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	next.ended()
 }
 
-// The first signal lets the server go on until its clients have noticed. A second one ends it.
+// After the first signal, the server continues until its clients have noticed. A second one ends
+// it.
 func TestSecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	t.Parallel()
 	p := startAs(t, func(cmd *exec.Cmd) {
@@ -386,7 +387,7 @@ func TestSecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	assert.Error(t, p.err, "it says that nothing was cut off")
 }
 
-// silent is a listener to which nobody connects.
+// silent is a listener without connections.
 type silent struct {
 	net.Listener
 	closed chan struct{}
@@ -507,7 +508,7 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	assert.Contains(t, run(command.Usage, "whois"), "which ID?")
 }
 
-// The record of a worker ID whose local copy was removed is not spent by itself.
+// The record of a worker ID whose local copy was removed is not spent until it is retired.
 func TestWorkerIDWhoseLocalCopyIsGoneIsRetired(t *testing.T) {
 	dir, copied := t.TempDir(), t.TempDir()
 	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "a", Window: 2 * time.Second, Reuse: lease.ReuseKeep, LocalCopy: copied})

@@ -120,8 +120,8 @@ func TestSystemdIsTold(t *testing.T) {
 	}
 }
 
-// The text that everybody can see has the message, the wait and the kind of the error. It does not
-// name users, databases or hosts.
+// The public text has the message, the wait and the kind of the error. It does not name users,
+// databases or hosts.
 func TestWaitingShowsNoSecrets(t *testing.T) {
 	w := new(waiting)
 	log := slog.New(listening{slog.NewTextHandler(io.Discard, nil), w}).With("owner", "hidden")

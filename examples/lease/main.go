@@ -100,7 +100,7 @@ func release(l *lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := l.Release(ctx); err != nil {
-		log.Print(err) // the worker ID becomes free by itself when its window ends
+		log.Print(err) // the worker ID becomes free when its window ends
 		return
 	}
 	fmt.Println("worker:", l.Err())

@@ -31,7 +31,7 @@ type OrderID = typed.ID[Order]
 
 const fewest, middle, most = snowflake.ID(1), snowflake.ID(117469438034313216), snowflake.ID(9223372036854775807)
 
-// Event is what the recipes encode.
+// Event is the value that the recipes encode.
 type Event struct {
 	ID    snowflake.ID   `json:"id" yaml:"id" msgpack:"id" cbor:"id"`
 	Order OrderID        `json:"order" yaml:"order" msgpack:"order" cbor:"order"`

@@ -36,7 +36,7 @@ type Note struct {
 	Name string
 }
 
-// outbox is what a writer has.
+// outbox has the fence, lease, generator and Writer of a process that writes.
 type outbox struct {
 	fence *follow.Fence
 	l     *lease.Lease

@@ -17,15 +17,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake/opaque"
 )
 
-// Line is what the handlers read: the order from the path, after from the query, and
-// the rest from the body.
+// Line is the input of the handlers: the order from the path, after from the query, and the rest
+// from the body.
 type Line struct {
 	Order OrderID      `json:"-" uri:"order" param:"order"`
 	After snowflake.ID `json:"-" form:"after" query:"after"`
 	Item  snowflake.ID `json:"item"`
 }
 
-// answer is what the handlers write.
+// answer is the output of the handlers.
 type answer struct {
 	Order OrderID      `json:"order"`
 	After snowflake.ID `json:"after"`

@@ -30,7 +30,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/typed"
 )
 
-// Both is what the libraries of these tables read and write.
+// Both is the value that the libraries of these tables read and write.
 type Both struct {
 	ID    snowflake.ID `json:"id" form:"id" query:"id" schema:"id" koanf:"id" env:"IDS_ID" yaml:"id" toml:"id" bson:"id" dynamodbav:"id" avro:"id" parquet:"id"`
 	Order OrderID      `json:"order" form:"order" query:"order" schema:"order" koanf:"order" env:"IDS_ORDER" yaml:"order" toml:"order" bson:"order" dynamodbav:"order" avro:"order" parquet:"order"`
@@ -105,7 +105,7 @@ var readers = map[string]reader{
 	},
 }
 
-// Flags is what go-flags reads.
+// Flags are the flags that go-flags reads.
 type Flags struct {
 	ID    func(string) error `long:"id"`
 	Order func(string) error `long:"order"`

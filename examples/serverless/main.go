@@ -46,13 +46,13 @@ func main() {
 	f.close()
 }
 
-// function is what an execution environment keeps between requests: one lease, and its generator.
+// function is the state of an execution environment between requests: a lease and its generator.
 type function struct {
 	lease *lease.Lease
 	gen   *snowflake.Generator
 }
 
-// open takes a worker ID. On Lambda, it is a part of the Init phase, which may take 10 s.
+// open acquires a worker ID. On Lambda, it is a part of the Init phase, which may take 10 s.
 func open(ctx context.Context, newStore bool) (*function, error) {
 	o, err := redis.ParseURL(os.Getenv("REDIS_URL"))
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *function) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	if err := f.lease.Release(ctx); err != nil {
-		log.Print("the worker ID comes free by itself, after a window: ", err)
+		log.Print("the worker ID was not released, and becomes free after a window: ", err)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a test waits for something that must happen, even if the machine is slow.
+// patience bounds a test's waits for events that must happen, even on a slow machine.
 const patience = time.Minute
 
 // startRedis starts a server, and makes its store as the page says. It returns the server's URL and
@@ -117,9 +117,9 @@ func (l *lambdaAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// As on Lambda, the program is stopped at each answer, and goes on at the next request. Its IDs
-// increase. When it gets SIGTERM, for which it has registered, it gives its worker ID back, and it
-// ends when it is killed.
+// As on Lambda, the program is stopped at each answer, and continues at the next request. Its IDs
+// increase. On SIGTERM, for which it has registered, it releases its worker ID, and it ends when it
+// is killed.
 func TestOnLambda(t *testing.T) {
 	t.Parallel()
 	url, store := startRedis(t)

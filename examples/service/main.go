@@ -7,24 +7,23 @@
 // It answers POST /orders, GET /metrics for Prometheus, GET /readyz (200 if this process
 // can issue IDs now and has not been told to stop) and GET /livez (200 if it runs).
 //
-// On SIGTERM or an interrupt, it first says at /readyz that it is not ready. It still serves
-// requests for -drain, until load balancers have noticed. Then it accepts no more connections,
-// finishes the requests that have begun, and releases the worker ID, so that the next process can
-// have it at once. If a second interrupt comes, the program ends at once, and the worker ID becomes
-// free a window later.
+// On SIGTERM or an interrupt, /readyz reports that it is not ready. It continues to serve for
+// -drain, while load balancers notice. Then it accepts no more connections, finishes the requests
+// that have begun, and releases the worker ID, so that the next process can acquire it at once. A
+// second interrupt ends the program at once, and the worker ID becomes free a window later.
 //
 // To make it yours, copy main.go, service.go and store.go into your module, and run go mod tidy.
-// store.go has all that knows the database, which is PostgreSQL. If yours is another, write its
+// Only store.go depends on the database, which is PostgreSQL. For another database, write its
 // openStore and openOrders. Each command of a program that writes rows, such as an import or a job,
-// needs a lease as this one does. store_kubernetes.go is that file for a fleet on Kubernetes: go
-// build -tags kubernetes.
+// needs a lease as this one does. For a fleet on Kubernetes, store_kubernetes.go replaces store.go:
+// go build -tags kubernetes.
 //
 // Each flag has an environment variable: -store has STORE, and so on. If both are set, the flag
-// counts.
+// applies.
 //
-// If the store has no entries, they may have been lost. So the first process of a fleet waits for
-// three minutes. Meanwhile it does not listen. With -new-store it does not wait: never deploy a
-// program with it.
+// If the store has no entries, they may have been lost, so the first process of a fleet waits for
+// three minutes. It does not listen during that time. With -new-store it does not wait; never
+// deploy a program with it.
 package main
 
 import (
@@ -87,11 +86,11 @@ func parse(args []string, getenv func(string) string) (c config, err error) {
 	flags := flag.NewFlagSet("service", flag.ContinueOnError)
 	flags.StringVar(&c.addr, "addr", ":8080", "address to listen on")
 	flags.StringVar(&c.store, "store", "", "store of worker IDs: "+storeUsage)
-	flags.BoolVar(&c.newStore, "new-store", false, "the store was never used, so that nothing is waited for; not in production")
-	flags.StringVar(&c.owner, "owner", "", "who has the worker ID; empty: the host's name, which is a pod's name in Kubernetes")
-	flags.DurationVar(&c.window, "window", 0, "for how long IDs go on if the store is away; 0: the store's own window")
-	flags.DurationVar(&c.drain, "drain", 5*time.Second, "for how long to go on serving after SIGTERM")
-	flags.DurationVar(&c.grace, "grace", 15*time.Second, "for how long requests may take to finish after that")
+	flags.BoolVar(&c.newStore, "new-store", false, "the store was never used: do not wait; not for production")
+	flags.StringVar(&c.owner, "owner", "", "the name of the worker ID's holder; empty: the host's name, which is a pod's name in Kubernetes")
+	flags.DurationVar(&c.window, "window", 0, "how long IDs continue during an outage of the store; 0: the store's own window")
+	flags.DurationVar(&c.drain, "drain", 5*time.Second, "how long to continue serving after SIGTERM")
+	flags.DurationVar(&c.grace, "grace", 15*time.Second, "how long requests may take to finish after that")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "Each flag has an environment variable: -store has STORE, and so on.")
 		flags.PrintDefaults()
@@ -149,18 +148,18 @@ func run(ctx context.Context, c config) error {
 	return serve(ctx, s, c)
 }
 
-// startTime is how long a start may take: more than a store takes that has no entries, because they
-// may have been lost.
+// startTime bounds a start. It is longer than the wait for a store without entries, which may have
+// been lost.
 const startTime = lease.MaxWindow + 2*time.Minute
 
-// acquire takes a worker ID. Its context bounds the acquisition, but not the lease.
+// acquire acquires a worker ID. Its context bounds the acquisition, but not the lease.
 func acquire(ctx context.Context, store lease.Store, c config) (*lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	return lease.Acquire(ctx, store, &lease.Options{Owner: c.owner, Window: c.window, NewStore: c.newStore})
 }
 
-// releaseTime is how long Release may take.
+// releaseTime bounds the release.
 const releaseTime = 5 * time.Second
 
 // release releases the worker ID. It needs a new context, because the program's context is done.
@@ -168,7 +167,7 @@ func release(l *lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 	defer cancel()
 	if err := l.Release(ctx); err != nil {
-		slog.Error("the worker ID comes free by itself, after a window", "error", err)
+		slog.Error("the worker ID was not released, and becomes free after a window", "error", err)
 	}
 }
 

@@ -68,9 +68,10 @@ func ask(t *testing.T, method, url, body string) (int, http.Header, string) {
 	return resp.StatusCode, resp.Header, string(b)
 }
 
-// The service stores orders under IDs of its worker ID, refuses what is no order, says that it is not
-// ready while its database is away, goes on by itself, and gives its worker ID back when it is told
-// to stop. What becomes of requests then is tested with snowflaked, which does the same.
+// The service stores orders under IDs of its worker ID, refuses bodies that are not an order, is
+// not ready during an outage of its database, recovers without help, and releases its worker ID
+// when it is told to stop. The requests of that moment are tested with snowflaked, which does the
+// same.
 func TestService(t *testing.T) {
 	addr, _ := servertest.Postgres(t, "", nil)
 	proxy := servertest.NewProxy(t, addr)

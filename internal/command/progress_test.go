@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// On a terminal, a long input shows how far it is, and the last line is wiped out at the end.
+// On a terminal, a long input shows its progress, which is erased at the end.
 func TestProgress(t *testing.T) {
 	var errs strings.Builder
 	clock := noon

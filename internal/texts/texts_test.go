@@ -220,8 +220,7 @@ func TestLayout(t *testing.T) {
 		"twiter": `unknown layout "twiter"`, "41/10": "2 fields", "1/1/1/1/1/1": "6 fields", "41//12": `""`, "41/256/12": `"256"`, "41/11/12": "64 bits",
 		"twitter@": `""`, "twitter@x": `"x"`, "twitter@2026-13-01": `"2026-13-01"`, "8/4/4@0,": `""`, "8/4/4@0,5": `"5"`, "8/4/4@0,-1s": "unit -1s",
 		"8/4/4@0,1s,last": `"last"`, "8/4/4@0,1s,worker-last,": `"worker-last,"`,
-		// An epoch of 2026 milliseconds is a year that somebody meant, and IDs would show it for
-		// ever.
+		// An epoch of 2026 milliseconds is most likely a year, and cannot be changed later.
 		"8/4/4@2026": "2026-01-01", "8/4/4@9999": "9999-01-01", "8/4/4@2026-01-01T00:00:00.0001Z": "whole number of milliseconds",
 	} {
 		_, err := Layout(text)

@@ -86,8 +86,8 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	assert.Len(t, a.waiting, 1)
 }
 
-// While the history is read, the holder has a window. Then it releases its worker ID, and somebody
-// goes on with it in the rest of the window.
+// When the history is read, the holder has a window. Then it releases its worker ID, and a program
+// without a lease continues with it in the rest of the window.
 func TestWhoGoesOnAfterAReleaseIsFound(t *testing.T) {
 	store := lease.File(t.TempDir())
 	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "one", Logger: slog.New(slog.DiscardHandler), Window: time.Minute, NewStore: true})
@@ -111,8 +111,8 @@ func TestWhoGoesOnAfterAReleaseIsFound(t *testing.T) {
 	assert.Equal(t, 1, Count(r.Strangers))
 }
 
-// An audit that goes on for long does not list a program again each time that the holder whose
-// worker ID it has renews its lease.
+// A long audit does not list a program again after each renewal of the holder whose worker ID it
+// uses.
 func TestStrangersOfALiveHolderAreOneGroup(t *testing.T) {
 	store := lease.File(t.TempDir())
 	l, err := lease.Acquire(t.Context(), store, &lease.Options{

@@ -41,7 +41,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
-// loginTime is how long Open waits until a server has accepted the user.
+// loginTime bounds the wait in Open for a server to accept the user.
 const loginTime = 5 * time.Second
 
 func openFile(_ context.Context, s *source) (lease.Store, func() error, error) {
@@ -76,9 +76,9 @@ func openPostgres(s *source) (*sql.DB, error) {
 	if s.password != "" {
 		config.Password = s.password
 	}
-	// If this is not set, pgx sends a ping before each renewal.
+	// Without this, pgx sends a ping before each renewal.
 	never := func(context.Context, stdlib.ShouldPingParams) bool { return false }
-	// The driver reads the files of certificates once, here. They are renewed on disk.
+	// By default, the driver reads the certificates only here, but they are renewed on disk.
 	reread := func(_ context.Context, c *pgx.ConnConfig) error {
 		is, err := pgx.ParseConfig(u.String())
 		if err == nil {

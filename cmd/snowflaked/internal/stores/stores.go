@@ -1,8 +1,8 @@
-// Package stores opens the store of leases that a URL names. The file urls.txt has the forms and the
-// options of the URLs, for operators.
+// Package stores opens the store of leases that a URL names. The file urls.txt documents the forms
+// and options of the URLs for operators.
 //
-// It requires the drivers and clients of all stores. It is not a package for other programs, because
-// each of them needs one or two: to open a store with its driver takes some five lines.
+// It requires the drivers and clients of all stores, so it is not for other programs, which need
+// one or two: opening a store with its driver takes some five lines.
 //
 // Errors of this package contain no passwords, and no values of options but the names of files. To
 // log a URL, remove both with [Redact].

@@ -29,7 +29,7 @@ func suffer(t *testing.T, p *servertest.Process, url string, x servertest.Troubl
 	servertest.Troubles(t, s, nil, x)
 }
 
-// listens returns a function that returns nil if somebody listens at the port.
+// listens returns a function that returns nil if a server listens on the port.
 func listens(port int) func() error {
 	return func() error {
 		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))

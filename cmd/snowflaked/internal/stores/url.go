@@ -15,13 +15,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
-// scheme says how to open the URLs with a scheme.
+// scheme has the properties of the URLs with a scheme, and opens them.
 type scheme struct {
 	// open opens a store. Unless end is nil, it closes the client, even if there is an error.
 	open    func(ctx context.Context, s *source) (store lease.Store, end func() error, err error)
-	port    string // of its servers, if the URL has no port; empty if the store has no hosts
+	port    string // the default port of its servers; empty if the store has no hosts
 	several bool   // whether it may have several hosts
-	options string // that the URL may have; *: also the driver's
+	options string // the options that the URL may have; *: any, because the driver has more
 
 	database func(s *source) (*sql.DB, error) // opens the database of a SQL store; nil for others
 }
@@ -49,7 +49,7 @@ func init() { // because the openers need schemes for their errors
 	}
 }
 
-// URLError says why a URL names no store. It matches [lease.ErrInvalidOptions].
+// URLError is the error for a URL that does not name a store. It matches [lease.ErrInvalidOptions].
 type URLError struct {
 	URL    string // without its password: see Redact
 	Reason string
@@ -66,7 +66,7 @@ const forms = "file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE, mysql://HO
 	"redis://HOST, rediss://HOST, etcd://HOST,HOST, etcds://HOST,HOST, zk://HOST,HOST/ROOT, nats://HOST,HOST, " +
 	"natss://HOST,HOST, kubernetes:NAMESPACE, s3://BUCKET/PREFIX and dynamodb://TABLE/STORE"
 
-// source is a URL in its parts. net/url takes one host only, and its errors have passwords in them.
+// source is a parsed URL. Package net/url accepts only one host, and its errors contain passwords.
 type source struct {
 	raw            string
 	scheme         string
@@ -192,8 +192,8 @@ var goodHost = regexp.MustCompile(`^([-_.0-9A-Za-z]+|\[[0-9A-Fa-f:.]+(%25[-_.0-9
 
 func (s *source) bad(reason string) error { return &URLError{s.String(), reason} }
 
-// badFor is bad with the error of a client, which was not given the password. It hides the options'
-// values.
+// badFor is bad with the error of a client that does not know the password. It hides the values of
+// options.
 func (s *source) badFor(err error) error {
 	text := err.Error()
 	for _, v := range s.values {
@@ -205,8 +205,8 @@ func (s *source) badFor(err error) error {
 	return s.bad(text)
 }
 
-// hide replaces a value in a text. A value of under four characters is replaced where it is a word
-// of its own, or it would be found in other words.
+// hide replaces a value in a text. A value of under four characters may be part of other words, so
+// it is replaced only where it is a word.
 func hide(text, value string) string {
 	if len(value) >= 4 {
 		return strings.ReplaceAll(text, value, redacted)
