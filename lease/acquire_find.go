@@ -218,7 +218,9 @@ func (s *search) note(r protocol.Record) error {
 		return foreign(r.Worker, r.Layout, s.o.Layout)
 	}
 	now := s.line.Read()
-	s.known.Seen.Forget(wiped.LostKey(r.Worker))
+	if r.State != StateLost {
+		s.known.Seen.Forget(wiped.LostKey(r.Worker))
+	}
 	if r.State == StateHeld {
 		s.known.Seen.Sees(book.RecordKey(r.Worker), r.Version, now.At, protocol.Healing(r.Layout.Unit))
 	}

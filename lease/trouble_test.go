@@ -290,6 +290,26 @@ func TestOwnerKeepsItsWorkerIDAfterAWipe(t *testing.T) {
 	}
 }
 
+// The record of the owner's former worker ID is lost, and no other worker ID is free. The owner takes
+// it once the wait for it is over, also if the host's clock is behind the store's, and does not ask
+// the store all the time until then.
+func TestLostRecordIsTakenByAHostWhoseClockIsBehind(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 5 * ms, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			m, layout := newMemory(), plain
+			layout.WorkerBits, m.ownClock, m.offset = 1, true, ahead
+			mustAcquire(t, m, layout, clockAt(0))
+			former := mustAcquire(t, m, layout, clockAt(0), named("b"))
+			require.NoError(t, former.Release(t.Context()))
+			m.set(func() { delete(m.entries, book.RecordKey(former.Worker())) })
+			before := m.asked
+			in := func(o *Options) { o.Layout, o.Window = layout, span }
+			require.NoError(t, m.starts(t, "b", protocol.Healing(ms)+span+ahead, in), "ahead by %v", ahead)
+			require.Less(t, m.asked-before, int(30*protocol.Healing(ms)/span), "requests, ahead by %v", ahead)
+		})
+	}
+}
+
 // Starts that are just longer than 150 ms get through, if their host does not say when it was
 // booted.
 func TestShortStartsGetThrough(t *testing.T) {
