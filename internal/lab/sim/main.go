@@ -99,8 +99,7 @@ func simulate(s fleet.Settings) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program, err := build(dir, "./internal/lab/sim/fleet", false)
-	if err != nil {
+	if err := build(dir, false, simulator); err != nil {
 		return err
 	}
 	procs := runtime.NumCPU()
@@ -111,7 +110,7 @@ func simulate(s fleet.Settings) error {
 	// After an interrupt, the programs end and report what they have.
 	signal.Notify(interrupts, os.Interrupt)
 	begun := time.Now()
-	reports, err := run(program, procs, s, os.Stdout)
+	reports, err := run(programIn(dir, simulator), procs, s, os.Stdout)
 	fmt.Println(summary(reports, time.Since(begun)))
 	if s.Troubles {
 		fmt.Print(worst(reports))

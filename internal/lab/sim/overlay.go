@@ -131,19 +131,26 @@ func root() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// build builds the tests of a package into dir with the overlay, and returns their program. The
-// tests of internal/lab/sim/fleet are the simulator.
-func build(dir, pkg string, race bool) (string, error) {
+// simulator is the package whose tests are the simulator.
+const simulator = "./internal/lab/sim/fleet"
+
+// build builds the tests of packages into dir with the overlay. programIn names their programs.
+func build(dir string, race bool, packages ...string) error {
 	root, err := root()
 	if err != nil {
-		return "", err
+		return err
 	}
 	name, err := overlay(root, dir, mutants)
 	if err != nil {
-		return "", err
+		return err
 	}
-	program := filepath.Join(dir, path.Base(path.Join("/root", pkg))+".test")
-	cmd := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-overlay", name, "-o", program, fmt.Sprintf("-race=%t", race), pkg)
+	args := []string{"test", "-c", "-ldflags=-s -w", "-overlay", name, "-o", dir + "/", fmt.Sprintf("-race=%t", race)}
+	cmd := exec.Command("go", append(args, packages...)...)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
-	return program, cmd.Run()
+	return cmd.Run()
+}
+
+// programIn returns the program of a package's tests in a directory.
+func programIn(dir, pkg string) string {
+	return filepath.Join(dir, path.Base(path.Join("/snowflake", pkg))+".test")
 }

@@ -237,9 +237,27 @@ func (p *process) checkError(c *call) {
 	}
 }
 
+// mostRequests is a number of requests a second that no process makes, whatever happens to it.
+const mostRequests = 1000
+
+// checkRequests counts a request to the store, and fails if the process makes too many.
+func (p *process) checkRequests(what string) {
+	now := time.Since(p.w.begun)
+	p.mu.Lock()
+	if now-p.second >= time.Second {
+		p.second, p.requests = now, 0
+	}
+	p.requests++
+	n := p.requests
+	p.mu.Unlock()
+	if n > mostRequests {
+		p.w.fail("requests", "%v asks the store %d times within a second, at last to %s", p, n, what)
+	}
+}
+
 // isCalm reports whether all faults have ended so long ago that they have no effect any more.
 func (w *world) isCalm() bool {
-	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second+w.healing() && w.Network <= ms && !w.troubled.Load()
+	return time.Since(w.begun) > w.Faults+w.settling()-min(2*w.Window, 10*time.Second) && w.Network <= ms && !w.troubled.Load()
 }
 
 func isStoreError(err error) bool {

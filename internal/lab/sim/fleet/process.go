@@ -233,6 +233,10 @@ type process struct {
 	mu    sync.Mutex
 	once  sync.Once // it dies
 	bound bound     // the highest that it wanted to save
+
+	second   time.Duration // the beginning of a second,
+	requests int           // and the requests to the store since then
+
 	lease *lease.Lease
 	gen   *snowflake.Generator
 

@@ -358,6 +358,7 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 	}
 	p.gate()
 	p.crashHere(callPoints[0])
+	p.checkRequests(what)
 	fault := func(k Kind) int { return p.node.faults.of(w, k) }
 	delay := time.Duration(fault(Delay))
 	there, back := w.up(w.Network)+w.up(delay), w.up(w.Network)+w.up(delay)

@@ -47,7 +47,7 @@ func (s *Scenario) plan(n int) (all []Plan) {
 		possible := true
 		switch t.Trouble {
 		case Wipe, WipeOutage, WipePause, OutageWipe, Unreadable, WipeClock: // they take long
-			possible = r.IntN(3) == 0 && (t.Trouble != WipeClock || s.OwnClock)
+			possible = r.IntN(3) == 0 && s.Window >= time.Second && (t.Trouble != WipeClock || s.OwnClock)
 			if lost { // all: nothing is promised if a mark is lost alone and its record after that
 				t.N -= t.N % 3
 			}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -55,13 +56,14 @@ func (w *world) endures() {
 }
 
 // settles waits until all is well: all nodes issue IDs, all clocks are right and nothing lies in
-// the future. It is false if that does not come soon, because of the random faults before.
+// the future. It returns false if what the random faults left behind does not end soon.
 func (w *world) settles() bool {
 	for end := time.Now().Add(w.maxLeap() + 5*w.Window + 5*time.Second + w.healing()); ; {
-		switch why := w.unsettled(); {
-		case why == "":
+		why, least := w.unsettled()
+		if why == "" {
 			return true
-		case time.Now().After(end):
+		}
+		if least >= time.Until(end) {
 			w.count("troubles left out", 1)
 			w.logf("no more troubles: %s", why)
 			return false
@@ -75,55 +77,71 @@ func (w *world) settles() bool {
 // now returns true time.
 func (w *world) now() time.Time { return w.Start.Add(time.Since(w.begun)) }
 
-// unsettled says what is not well; nothing if all is.
-func (w *world) unsettled() string {
+// lasting is the duration of what does not end in a run.
+const lasting = time.Duration(math.MaxInt64)
+
+// unsettled returns what is not well, and its least duration from now on. If all is well, why is
+// empty.
+func (w *world) unsettled() (why string, least time.Duration) {
 	now := w.now()
-	if w.proposed().After(now.Add(time.Second)) {
-		return "the watermark is ahead"
+	if ahead := w.proposed().Sub(now); ahead > time.Second {
+		return "the watermark is ahead", ahead - time.Second
 	}
 	var door struct{ Open bool }
 	if json.Unmarshal(w.store.get("store", true).Value, &door) != nil || !door.Open {
-		return "the store waits for what it lost"
+		return "the store waits for what it lost", 0
 	}
-	unused, nodes := w.Last+1, w.snapshotNodes()
-	engine := w.store.machine.Wall()
-	w.store.mu.Lock()
-	for _, worker := range slices.Sorted(maps.Keys(w.store.workers)) { // so that each run says the same
-		is := w.store.workers[worker]
-		r := is.record
-		if r.renewed.After(engine) && r.State == lease.StateHeld { // and a reader without a past takes its holder for alive
-			w.store.mu.Unlock()
-			return fmt.Sprintf("worker ID %d was saved when the store's clock was ahead", r.Worker)
+	if why, least := w.store.unsettled(now); why != "" {
+		return why, least
+	}
+	present := 0
+	for _, n := range w.snapshotNodes() {
+		if n.Absent {
+			continue
 		}
-		if r.State == lease.StateLost || last(r).After(now.Add(2*w.Window+time.Second)) {
-			w.store.mu.Unlock()
-			return fmt.Sprintf("worker ID %d is lost, or ahead", r.Worker)
+		present++
+		if off := n.machine.Wall().Sub(now); off.Abs() > time.Second {
+			return fmt.Sprintf("the clock of node %d is off by %v", n.id, off), lasting
+		}
+		if !n.isAlive() {
+			return fmt.Sprintf("node %d issues no IDs", n.id), 0
+		}
+	}
+	if present == 0 {
+		return "there are no nodes", lasting
+	}
+	return "", 0
+}
+
+// unsettled is the part of the method of world that is about the store's records.
+func (s *store) unsettled(now time.Time) (why string, least time.Duration) {
+	w := s.w
+	unused, nodes := w.Last+1, len(w.snapshotNodes())
+	engine, most := s.machine.Wall(), now.Add(2*w.Window+time.Second)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(s.workers)) { // so that each run says the same
+		is := s.workers[id]
+		switch bound := last(is.record); {
+		case is.record.renewed.After(engine) && is.record.State == lease.StateHeld:
+			// A reader without a past takes its holder for alive.
+			return fmt.Sprintf("worker ID %d was saved when the store's clock was ahead", id), 0
+		case is.record.State == lease.StateLost:
+			return fmt.Sprintf("worker ID %d is lost", id), 0
+		case bound.After(most):
+			return fmt.Sprintf("worker ID %d is ahead", id), bound.Sub(most)
 		}
 		if is.saved.Token != "" {
 			unused--
 		}
 	}
-	w.store.mu.Unlock()
 	switch {
-	case w.Reuse == lease.ReuseOnce && unused < 16+len(nodes):
-		return "worker IDs are used up"
-	case w.Reuse == lease.ReuseKeep && (unused < 2 || len(nodes) > len(w.Nodes)):
-		return "worker IDs are kept"
+	case w.Reuse == lease.ReuseOnce && unused < 16+nodes:
+		return "worker IDs are used up", lasting
+	case w.Reuse == lease.ReuseKeep && (unused < 2 || nodes > len(w.Nodes)):
+		return "worker IDs are kept", lasting
 	}
-	present := 0
-	for _, n := range nodes {
-		if n.Absent {
-			continue
-		}
-		present++
-		if off := n.machine.Wall().Sub(now); !n.isAlive() || off.Abs() > time.Second {
-			return fmt.Sprintf("node %d is not well; its clock is off by %v", n.id, off)
-		}
-	}
-	if present == 0 {
-		return "there are no nodes"
-	}
-	return ""
+	return "", 0
 }
 
 // last returns the latest bound of a record.
@@ -426,7 +444,7 @@ func (r *reader) reads(v *vigil) {
 	if l := limitsOf(v.plan.Trouble).Watermark; l.Lag {
 		most = l.of(w)
 	}
-	for w.sleep(min(w.Window/8, time.Second)) && !v.hasEnded() {
+	for w.sleep(min(max(w.Window/8, 100*ms), time.Second)) && !v.hasEnded() {
 		if r.forgets && (w.OneHost || w.OwnClock && limitsOf(v.plan.Trouble).Watermark.Plus == 0) {
 			r.past = lease.NewWatermarkReader(client{p: r.process})
 		}

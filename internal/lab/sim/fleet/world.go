@@ -159,6 +159,12 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 	return &Result{w.failure, w.trace, w.totals, w.worst}
 }
 
+// settling returns the time within which all effects of the faults end. It is ten windows and ten
+// seconds, or less if windows are long: no bound is longer than three windows.
+func (w *world) settling() time.Duration {
+	return min(10*w.Window, 3*w.Window+30*time.Second) + 10*time.Second + 20*w.Layout.Unit + w.healing()
+}
+
 // healing is how long newcomers may wait if the store has lost entries, also twice.
 func (w *world) healing() time.Duration {
 	if !w.isWiped() {
@@ -198,7 +204,7 @@ func (w *world) finish() {
 	for _, n := range w.snapshotNodes() {
 		n.recover()
 	}
-	settle := 10*w.Window + 10*time.Second + 20*w.Layout.Unit + w.healing()
+	settle := w.settling()
 	if len(w.Events) == 0 {
 		settle = 3*w.Window + w.slack()
 	}
