@@ -36,14 +36,14 @@ import (
 func main() {
 	var s fleet.Settings
 	flag.Uint64Var(&s.From, "from", 0, "the first seed")
-	seeds := flag.Uint64("seeds", 1000, "how many seeds")
-	seed := flag.Uint64("seed", 0, "run this one seed")
-	flag.IntVar(&s.Nodes, "nodes", 0, "nodes of each fleet; 0: as many as the seed says")
-	flag.BoolVar(&s.Trace, "v", false, "print all that happens")
-	flag.StringVar(&s.Mutant, "mutant", "", "the deliberate defect to switch on")
+	seeds := flag.Uint64("seeds", 1000, "the number of seeds")
+	seed := flag.Uint64("seed", 0, "run this seed alone")
+	flag.IntVar(&s.Nodes, "nodes", 0, "the number of nodes of each fleet, up to 1024; 0: each seed decides")
+	flag.BoolVar(&s.Trace, "v", false, "print the trace of each run")
+	flag.StringVar(&s.Mutant, "mutant", "", "switch on this deliberate defect; -mutants lists them")
 	flag.BoolVar(&s.Troubles, "troubles", false,
-		"run fleets with more troubles and without other faults, and print how long each kind took")
-	flag.StringVar((*string)(&s.Trouble), "trouble", "", "of -troubles, run only this one: a name in the table of docs/operations.md")
+		"run fleets with more troubles and without random faults, and print the longest recovery from each kind")
+	flag.StringVar((*string)(&s.Trouble), "trouble", "", "with -troubles: run this trouble alone, by its name in docs/operations.md")
 	list := flag.Bool("mutants", false, "list the deliberate defects")
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) {
@@ -76,18 +76,18 @@ func printMutants() {
 	}
 }
 
-// check returns an error if the settings make no sense.
+// check returns an error if the settings are invalid.
 func check(s fleet.Settings) error {
 	known := s.Mutant == "" || slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == s.Mutant })
 	switch {
 	case flag.NArg() > 0:
-		return fmt.Errorf("unexpected: %q", flag.Args())
+		return fmt.Errorf("unexpected arguments: %q", flag.Args())
 	case !known:
 		return fmt.Errorf("there is no mutant %q; -mutants lists them", s.Mutant)
 	case s.Nodes < 0 || s.Nodes > 1024:
 		return fmt.Errorf("-nodes %d is not within 0 to 1024", s.Nodes)
 	case s.To <= s.From:
-		return errors.New("-seeds is 0, or too many")
+		return errors.New("-seeds is 0, or too large")
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func simulate(s fleet.Settings) error {
 		procs = 1
 	}
 	interrupts := make(chan os.Signal, 1)
-	// After an interrupt, the programs end and report what they have.
+	// An interrupt ends the programs, which then write their reports.
 	signal.Notify(interrupts, os.Interrupt)
 	begun := time.Now()
 	reports, err := run(programIn(dir, simulator), procs, s, os.Stdout)
@@ -119,7 +119,7 @@ func simulate(s fleet.Settings) error {
 }
 
 // run divides the seeds among processes with one thread each, and returns their reports. If a
-// process fails, run ends at once.
+// process fails, run ends the others.
 func run(program string, procs int, s fleet.Settings, out io.Writer) ([]fleet.Report, error) {
 	dir, err := os.MkdirTemp("", "sim")
 	if err != nil {
@@ -169,9 +169,10 @@ func run(program string, procs int, s fleet.Settings, out io.Writer) ([]fleet.Re
 	return reports, cmp.Or(failed, err)
 }
 
-// withMutant returns the environment of a program with this mutant switched on.
+// withMutant returns the environment of a program with a mutant switched on.
 func withMutant(name string) []string { return append(os.Environ(), seam.Variable+"="+name) }
 
+// read returns the reports in a file.
 func read(name string) (reports []fleet.Report, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -188,7 +189,7 @@ func read(name string) (reports []fleet.Report, err error) {
 	return reports, nil
 }
 
-// sum returns what all runs counted, and how many seeds they ran.
+// sum returns the totals of all reports, and their number of seeds.
 func sum(reports []fleet.Report) (t fleet.Totals, seeds int) {
 	t = fleet.Totals{}
 	for _, r := range reports {
@@ -198,26 +199,26 @@ func sum(reports []fleet.Report) (t fleet.Totals, seeds int) {
 	return t, seeds
 }
 
-// summary says what was simulated.
+// summary describes the totals of the reports.
 func summary(reports []fleet.Report, took time.Duration) string {
 	t, seeds := sum(reports)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d seeds in %v, in which there were so many", seeds, took.Round(time.Millisecond))
+	fmt.Fprintf(&b, "%d seeds in %v, with", seeds, took.Round(time.Millisecond))
 	for _, what := range slices.Sorted(maps.Keys(t)) {
 		fmt.Fprintf(&b, "\n%12d %s (%.0f a minute)", t[what], what, float64(t[what])/took.Minutes())
 	}
 	return b.String()
 }
 
-// worst says, for each kind of trouble, how long recovery took at most.
+// worst describes the longest recovery from each kind of trouble.
 func worst(reports []fleet.Report) string {
 	all := fleet.Worst{}
 	for _, r := range reports {
 		all.Add(r.Worst)
 	}
 	var b strings.Builder
-	fmt.Fprintln(&b, "the worst, with windows of 3 s, until all issue, a newcomer has a worker ID, "+
-		"the watermark is less than two windows behind\n(in deployments and growth, with windows of 30 s: the watermark's lag):")
+	fmt.Fprintln(&b, "the longest times, with windows of 3 s, until all issue IDs, a newcomer has a worker ID, "+
+		"and the watermark lags by less than two windows\n(in deployments and growth, with windows of 30 s: the watermark's longest lag):")
 	for _, l := range fleet.Bounds {
 		t := all[l.Trouble]
 		fmt.Fprintf(&b, "%-38s %6.1f s %6.1f s %6.1f s in %d runs\n", l.Trouble, t.Issue.Seconds(), t.Start.Seconds(),

@@ -15,10 +15,10 @@ import (
 // mutant is a deliberate defect: another library's mistake, or a mistake that this library
 // could make. The simulator's program contains all of them, each switched off.
 type mutant struct {
-	path   string // of its file
+	path   string // its file
 	name   string
-	why    string   // what goes wrong with it
-	always []killer // what finds it on every run, without luck
+	why    string   // its effect
+	always []killer // the tests and scopes that find it on every run
 	guard  string   // the guard of internal/lab/proof/lease.smt2 that it removes
 	edits  []edit
 }
@@ -26,7 +26,7 @@ type mutant struct {
 // killer is a test that fails with a mutant on every run.
 type killer struct {
 	pkg, test string
-	scope     string // of TestEveryInterleaving; else empty
+	scope     string // the scope, if the test is TestEveryInterleaving
 }
 
 func (k killer) String() string {
@@ -36,16 +36,15 @@ func (k killer) String() string {
 	return k.test
 }
 
-// edit replaces lines that a file of the source contains once. In new, MUTANT stands for the
-// condition that the mutant is switched on.
+// edit replaces lines that a file of the source contains once. In new, MUTANT is the condition that
+// the mutant is switched on.
 type edit struct{ file, old, new string }
 
-// mutantFiles are the mutants: mutants/F.diff has the mutants of the file F. The first is found
-// soon, because the quick tests look for it alone. A mutant has the lines "name: " and "why: ",
-// then lines that say what finds it on every run, "always: PACKAGE TEST" or "scope: NAME", and
-// perhaps "guard: ". The rest is a diff: after "-" are the lines that go, after "+" the lines that
-// come, and after a space the lines around them that stay. "@@" begins another edit, and "+++ G" an
-// edit of the file G.
+// mutantFiles has the mutants: mutants/F.diff has those of the file F. The quick tests try only the
+// first mutant of each file, so it should die soon. A mutant has the lines "name: " and "why: ",
+// one or more of "always: PACKAGE TEST" or "scope: NAME" for its killers, and perhaps "guard: ".
+// Then comes a diff: "-" before old lines, "+" before new lines, and a space before lines that
+// stay. "@@" begins another edit, and "+++ G" an edit of the file G.
 //
 //go:embed mutants
 var mutantFiles embed.FS
@@ -59,7 +58,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// readMutants returns the mutants in order of their files.
+// readMutants returns the mutants, in the order of their files.
 func readMutants(files fs.FS) (all []mutant, err error) {
 	names := map[string]string{}
 	err = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
@@ -102,7 +101,7 @@ func parseMutants(path, text string) (all []mutant, err error) {
 		switch {
 		case line == "":
 		case m == nil:
-			return nil, fmt.Errorf("internal/lab/sim/%s: it does not begin with a name", path)
+			return nil, fmt.Errorf("internal/lab/sim/%s: the first line is not a name", path)
 		case line == "@@":
 			e = nil
 		case strings.HasPrefix(line, "+++ "):
@@ -134,10 +133,10 @@ func parseMutants(path, text string) (all []mutant, err error) {
 	return all, nil
 }
 
-// check returns an error if something is missing.
+// check returns an error if a part of the mutant is missing.
 func (m mutant) check() error {
 	if m.why == "" || m.always == nil || m.edits == nil {
-		return errors.New("it needs a line for why, a line for always or scope, and a diff")
+		return errors.New("needs a line for why, a line for always or scope, and a diff")
 	}
 	for _, k := range m.always {
 		if k.test == "" {
@@ -146,14 +145,13 @@ func (m mutant) check() error {
 	}
 	for _, e := range m.edits {
 		if e.old == "" || !strings.Contains(e.new, "MUTANT") {
-			return fmt.Errorf("an edit of %s needs lines that are there, and MUTANT in a line that is new", e.file)
+			return fmt.Errorf("an edit of %s needs old lines, and MUTANT in a new line", e.file)
 		}
 	}
 	return nil
 }
 
-// splice is the part of an edit in which its texts differ: it replaces the bytes from
-// start to end of a file.
+// splice is the part of an edit in which its texts differ. It replaces the bytes from start to end.
 type splice struct {
 	mutant     *mutant
 	start, end int
@@ -179,8 +177,8 @@ func spliceOf(m *mutant, e edit, source string) (splice, error) {
 	return splice{m, start, end, text}, nil
 }
 
-// mutate makes all the splices in a source. If two of them replace the same bytes, it returns an
-// error.
+// mutate returns a source with all splices made. If two of them replace the same bytes, it returns
+// an error.
 func mutate(source string, splices []splice) (string, error) {
 	slices.SortStableFunc(splices, func(a, b splice) int { return cmp.Or(a.start-b.start, a.end-b.end) })
 	var b strings.Builder

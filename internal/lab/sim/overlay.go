@@ -17,19 +17,18 @@ import (
 	"strings"
 )
 
-// The simulator runs the real code, but for two things. The files in which packages snowflake and
-// lease/internal/machine ask the computer for the time, for sleep, for random numbers and for its
-// disk are replaced by files that ask the simulator. And the code contains the mutants.
-// The compiler gets the changed files by go build -overlay, so the code itself, and all
-// other builds of it, know nothing of the simulator.
+// The simulator runs the real code with two changes. The files by which packages snowflake and
+// lease/internal/machine use the computer's clocks, timers, random numbers and disk are replaced by
+// files that use the simulator's. And the code contains the mutants. The compiler gets the changed
+// files by go build -overlay, so the source and all other builds stay free of the simulator.
 
-// seamFiles are the files that the simulator has in place of others, replaced/F.txt in place of F,
-// and those that it adds, added/F.txt as F.
+// seamFiles has the simulator's own files: replaced/F.txt in place of the source's F, and
+// added/F.txt as a new file F.
 //
 //go:embed replaced added
 var seamFiles embed.FS
 
-// probes tell the simulator what is granted.
+// probes are edits that report grants to the simulator.
 var probes = must(parseMutants("overlay.go", `
 name: probes
 +++ lease/lease.go
@@ -37,7 +36,7 @@ name: probes
 +	l.grants(h)
 `))
 
-// switches is a file of each package that has mutants.
+// switches is the text of a file that is added to each package with mutants.
 const switches = `package %s
 
 import "github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
@@ -45,15 +44,14 @@ import "github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
 func on(mutant string) bool { return seam.Mutant == mutant }
 `
 
-// packageOf returns the name of the package of a file's source.
+// packageOf returns the package name in a source.
 func packageOf(source string) string {
 	_, after, _ := strings.Cut("\n"+source, "\npackage ")
 	name, _, _ := strings.Cut(after, "\n")
 	return name
 }
 
-// overlay writes the changed files to dir, and the file that names them for the
-// go command.
+// overlay writes the changed files to dir, and returns the file that the flag -overlay names.
 func overlay(root, dir string, mutants []mutant) (string, error) {
 	texts, err := mutated(root, slices.Concat(mutants, probes))
 	if err != nil {
@@ -93,7 +91,7 @@ func overlay(root, dir string, mutants []mutant) (string, error) {
 	return name, os.WriteFile(name, b, 0o644)
 }
 
-// mutated returns the files of the source that the mutants change, with all the mutants.
+// mutated returns the files that the mutants change, with all mutants in them.
 func mutated(root string, mutants []mutant) (map[string]string, error) {
 	texts, splices := map[string]string{}, map[string][]splice{}
 	var errs []error
@@ -122,7 +120,7 @@ func mutated(root string, mutants []mutant) (map[string]string, error) {
 	return texts, errors.Join(errs...)
 }
 
-// root returns the folder of the source.
+// root returns the directory of the root module.
 func root() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/seed-5394e6b1/snowflake").Output()
 	if err != nil {

@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// seeds returns how many seeds a test runs: few if the race detector is on, because a seed takes
-// ten times as long.
+// seeds returns the number of seeds of a test. It is small with the race detector, which slows a
+// seed down tenfold.
 func seeds(full uint64) uint64 {
 	if depth.Race {
 		return 4
@@ -69,8 +69,8 @@ func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
 	}
 }
 
-// The random faults of a run mostly leave something behind, such as a clock that is off. These runs
-// have none, so that each trouble is held to its bound.
+// Random faults mostly leave effects behind, such as a wrong clock, after which no trouble is
+// tried. These runs have none.
 func TestEachTroubleIsOverWithinItsBound(t *testing.T) {
 	var out bytes.Buffer
 	begun := time.Now()
@@ -89,9 +89,8 @@ func TestBoundsStandInTheDocumentation(t *testing.T) {
 	}
 }
 
-// The simulator finds these mutants, each within so many seeds, and says which promise is broken.
-// Each is found by what is granted, saved or stamped, and not only when an ID repeats. The quick run
-// looks for one of each kind.
+// The simulator finds each of these mutants within a number of seeds, by the promise that it breaks
+// first, and not only by a repeated ID. The quick run tries three of them.
 func TestSimulatorFindsDefects(t *testing.T) {
 	if depth.Race {
 		t.Skip("runs without the race detector")
@@ -115,7 +114,7 @@ func TestSimulatorFindsDefects(t *testing.T) {
 // defect is a mutant that the simulator finds.
 type defect struct {
 	mutant  string
-	seeds   uint64 // within so many
+	seeds   uint64 // the most that may be needed
 	says    string // a part of the failure
 	trouble fleet.Trouble
 }
@@ -156,7 +155,7 @@ func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
 func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
 	differ, pid := 0, regexp.MustCompile(`pid \d+`)
 	for seed := range seeds(12) {
-		var runs [2][]string // what happened, without its order
+		var runs [2][]string // the lines of the trace, sorted
 		for i := range runs {
 			var out bytes.Buffer
 			_, err := run(program, 1, fleet.Settings{From: seed, To: seed + 1, Nodes: 5, Trace: true}, &out)
@@ -165,19 +164,19 @@ func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
 		}
 		if !slices.Equal(runs[0], runs[1]) {
 			differ++
-			t.Logf("seed %d is not the same twice", seed)
+			t.Logf("seed %d has two different traces", seed)
 		}
 	}
 	assert.LessOrEqual(t, differ, 1)
 }
 
-// some returns the first mutant of each file, or all in the full run.
+// some returns the first mutant of each file or, in the full run, all.
 func some(mutants []mutant) []mutant {
 	first := slices.CompactFunc(slices.Clone(mutants), func(a, b mutant) bool { return a.path == b.path })
 	return depth.Of(first, mutants)
 }
 
-// each calls f for all, some at once.
+// each calls f for each element, on all processors.
 func each[T any](all []T, f func(T)) {
 	var wg sync.WaitGroup
 	work := make(chan T)
@@ -195,8 +194,8 @@ func each[T any](all []T, f func(T)) {
 	wg.Wait()
 }
 
-// No seed decides whether these mutants are found. The full run also looks whether the tests pass
-// without a mutant.
+// The killers of each mutant find it whatever chance decides. The full run also checks that they
+// pass without a mutant.
 func TestMutantsDieOnEveryRun(t *testing.T) {
 	if depth.Race {
 		t.Skip("runs without the race detector")
@@ -232,8 +231,8 @@ func TestMutantsDieOnEveryRun(t *testing.T) {
 	}
 }
 
-// passes reports whether a test passes with a mutant. A scope passes unless one of its stories
-// shows the mutant. A test that does not end shows nothing.
+// passes reports whether a test passes with a mutant. A scope passes unless one of its stories is
+// broken. A test that times out is an error, not a find.
 func passes(t *testing.T, dir string, k killer, mutant string) bool {
 	cmd := exec.Command(programIn(dir, k.pkg), "-test.v", "-test.failfast", "-test.timeout=9m", "-test.run=^"+k.test+"$")
 	if k.scope != "" {
@@ -304,13 +303,13 @@ func TestMutantsDoNotDependOnEachOther(t *testing.T) {
 func TestInvalidMutantIsRefused(t *testing.T) {
 	const head, diff = "name: n\nwhy: w\nscope: s\n", " x\n+MUTANT\n"
 	for text, want := range map[string]string{
-		"why: w\n":                      "it does not begin with a name",
-		"name: n\nwhy: w\n" + diff:      "it needs a line for why, a line for always or scope, and a diff",
-		head:                            "it needs a line for why, a line for always or scope, and a diff",
+		"why: w\n":                      "the first line is not a name",
+		"name: n\nwhy: w\n" + diff:      "needs a line for why, a line for always or scope, and a diff",
+		head:                            "needs a line for why, a line for always or scope, and a diff",
 		head + "always: TestT\n" + diff: "always needs a package and a test",
 		head + "size: 3\n":              "unknown line",
-		head + "+MUTANT\n":              "an edit of a.go needs lines that are there, and MUTANT in a line that is new",
-		head + " x\n":                   "an edit of a.go needs lines that are there, and MUTANT in a line that is new",
+		head + "+MUTANT\n":              "an edit of a.go needs old lines, and MUTANT in a new line",
+		head + " x\n":                   "an edit of a.go needs old lines, and MUTANT in a new line",
 		head + diff + "\n" + head:       `mutant "n": mutants/a.go.diff has one, too`,
 		head + diff + "+++ b.go\n y\n":  "an edit of b.go needs",
 		head + diff + "@@\n y\n":        "an edit of a.go needs",

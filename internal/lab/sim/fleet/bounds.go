@@ -12,8 +12,7 @@ import (
 // Trouble is the name of a kind of trouble, as in the table of docs/operations.md.
 type Trouble string
 
-// The troubles. Each has a cause that ends. Afterwards the fleet has to be well again within its
-// bounds.
+// The troubles whose cause ends. The fleet recovers within their bounds afterwards.
 const (
 	OneCrash    Trouble = "crash"
 	Kills       Trouble = "kills in a row"
@@ -32,23 +31,23 @@ const (
 	Unreadable  Trouble = "one unreadable entry"
 	ShortStarts Trouble = "starts shorter than a window"
 
-	// These have no cause that ends: all is well throughout, with windows of 30 s.
+	// Changes of the fleet, with windows of 30 s, during which all stays well.
 	Deployment      Trouble = "deployment"
 	DeploymentFloor Trouble = "deployment with FloorEvery"
 	Growth          Trouble = "growth"
 	GrowthFloor     Trouble = "growth with FloorEvery"
 )
 
-// healed is how long windows may be open under records that were lost.
+// healed is the longest time for which windows may be open under lost records.
 const healed = lease.MaxWindow + time.Minute
 
-// Bound is a number of windows, and a time in addition.
+// Bound limits a time by a number of windows, and more.
 type Bound struct {
 	Windows float64
-	Plus    time.Duration
-	Leap    bool // and Options.MaxLeap
-	Floor   bool // and Options.FloorEvery
-	Lag     bool // of the watermark, at all times
+	Plus    time.Duration // added to the windows
+	Leap    bool          // Options.MaxLeap is added
+	Floor   bool          // Options.FloorEvery is added
+	Lag     bool          // the bound limits the watermark's lag at all times
 }
 
 func (b Bound) String() string {
@@ -71,7 +70,7 @@ func (b Bound) String() string {
 	return fmt.Sprintf("%v minutes and %s", b.Plus.Minutes(), windows)
 }
 
-// of returns how long the bound is in a run.
+// of returns the bound in a run.
 func (b Bound) of(w *world) time.Duration {
 	d := time.Duration(b.Windows*float64(w.Window)) + b.Plus
 	if b.Leap {
@@ -83,18 +82,18 @@ func (b Bound) of(w *world) time.Duration {
 	return d
 }
 
-// Limits are the bounds of a trouble. They are counted from the end of its cause, and the
-// watermark's from the first of the kills in a row.
+// Limits are the bounds of a trouble. They count from the end of its cause; after kills in a row,
+// the watermark's counts from the first kill.
 type Limits struct {
 	Trouble Trouble
-	Issue   Bound // then each live process issues IDs, and goes on
-	Start   Bound // then a newcomer has a worker ID, if there is one for it
+	Issue   Bound // until each live process issues IDs without a gap
+	Start   Bound // until a newcomer has a worker ID, if one is free
 
-	// Then the watermark lags by less than two windows, and goes on so, if anyone holds a worker
-	// ID. Or it is a Lag.
+	// Watermark limits the time until the watermark lags by less than two windows for good, if
+	// there is a holder. With Bound.Lag it limits the lag itself.
 	Watermark Bound
 
-	Alone bool // it is of one process, and the other ones go on without a gap
+	Alone bool // the trouble affects one process, and all others issue IDs without a gap
 }
 
 // after returns limits with the same bound for each part.
@@ -103,7 +102,7 @@ func after(t Trouble, windows float64, plus time.Duration) Limits {
 	return Limits{Trouble: t, Issue: b, Start: b, Watermark: b}
 }
 
-// alone returns the limits of a trouble of one process.
+// alone returns the limits of a trouble that affects one process.
 func alone(t Trouble, issue Bound, start, watermark float64) Limits {
 	return Limits{t, issue, Bound{Windows: start}, Bound{Windows: watermark}, true}
 }
@@ -111,13 +110,13 @@ func alone(t Trouble, issue Bound, start, watermark float64) Limits {
 // throughout returns the limits of a trouble during which all is well.
 func throughout(t Trouble, lag Bound) Limits { return Limits{Trouble: t, Watermark: lag} }
 
-// The most that the watermark lags during deployments and growth.
+// The bounds of the watermark's lag during deployments and growth.
 var (
 	mostLag      = Bound{Windows: 2.0 / 3, Lag: true}
 	mostLagFloor = Bound{Plus: 3 * time.Second, Floor: true, Lag: true}
 )
 
-// Bounds are stated in docs/operations.md, too.
+// Bounds are the limits of all troubles. docs/operations.md states them, too.
 var Bounds = []Limits{
 	alone(OneCrash, Bound{Windows: 2}, 2, 1),
 	alone(Kills, Bound{Windows: 2}, 2, 1),

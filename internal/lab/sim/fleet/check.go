@@ -16,7 +16,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// check is all that is promised of a call.
+// check checks the result of a call.
 func (p *process) check(c *call) {
 	p.checkGrant()
 	var last snowflake.Parts
@@ -54,15 +54,15 @@ func (p *process) check(c *call) {
 	}
 }
 
-// checkFields: fields never touch, and no ID is negative.
+// checkFields checks that an ID is valid, and that its worker ID is the process's.
 func (p *process) checkFields(id snowflake.ID, parts snowflake.Parts) {
 	if id < 0 || p.w.Layout.Check(id) != nil || !p.mayStamp(parts.Worker) || parts.Datacenter != 0 {
 		p.w.fail("fields", "%v is worker %d, and issued %d: %v", p, p.worker, id, parts)
 	}
 }
 
-// checkTruth: an ID's timestamp is the tick that the clock reads, or differs from it by no more
-// than the options and the clock allow.
+// checkTruth checks that an ID's timestamp is the tick that the clock reads, or differs from it by
+// no more than the options and the clock allow.
 func (p *process) checkTruth(parts snowflake.Parts, c *call) {
 	tick := parts.Time
 	least, most := p.machine.offsets(100*ms + c.whole)
@@ -74,21 +74,20 @@ func (p *process) checkTruth(parts snowflake.Parts, c *call) {
 	}
 }
 
-// Of the documentation of the package and of SystemClock.
+// The documented limits of the timestamps of late callers, and of SystemClock's slewing.
 const (
 	maxLag  = 5 * ms
 	maxSlew = 10 * ms
 )
 
-// checkBound: the bound is recorded before it is used.
+// checkBound checks that a bound above an ID was saved before the ID was issued.
 func (p *process) checkBound(parts snowflake.Parts) {
 	p.w.store.mu.Lock()
 	r := p.w.store.worker(parts.Worker).saved
 	stray := p.w.isWiped() && !slices.Contains(p.w.store.holders[r.Token], p)
 	p.w.store.mu.Unlock()
 	if stray {
-		// The newcomer looks at the store again before it stamps.
-		return
+		return // the newcomer reads the store again before it issues IDs
 	}
 	if p.w.LocalCopy {
 		if parts.Time.Before(p.copied[parts.ClockSeq]) {
@@ -108,7 +107,7 @@ func (p *process) checkBound(parts snowflake.Parts) {
 		}
 	}
 	if p.w.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
-		return // the other one may have released it
+		return // the other copy may have released the worker ID
 	}
 	if parts.ClockSeq >= len(r.Bounds) || !parts.Time.Before(r.Bounds[parts.ClockSeq]) {
 		p.w.fail("bound", "%v stamped %s with clock sequence %d, but recorded is %v", p, parts.Time.Format(timeFormat),
@@ -116,9 +115,8 @@ func (p *process) checkBound(parts snowflake.Parts) {
 	}
 }
 
-// checkWindow: a window begins after all that anybody stamped with its clock sequence. If somebody
-// has taken the worker ID since, while p waited for its window, the stamps are later windows' too,
-// and nothing is checked.
+// checkWindow checks that a window begins after everything stamped with its clock sequence. If
+// another process has taken the worker ID since, its IDs are later, and nothing is checked.
 func (p *process) checkWindow() {
 	w := p.w
 	g := p.lease.Grant()
@@ -136,7 +134,7 @@ func (p *process) checkWindow() {
 	}
 }
 
-// checkBegun: Acquire returns with a window that has begun and lasts.
+// checkBegun checks that Acquire returns with a window that has begun and lasts.
 func (p *process) checkBegun() {
 	p.checkWindow()
 	g, now := p.lease.Grant(), p.machine.Wall().Add(maxSlew)
@@ -148,7 +146,7 @@ func (p *process) checkBegun() {
 	}
 }
 
-// checkNew: no ID is issued twice.
+// checkNew checks that an ID was not issued before.
 func (p *process) checkNew(id snowflake.ID, parts snowflake.Parts) {
 	w := p.w
 	w.mu.Lock()
@@ -176,15 +174,15 @@ func (w *world) timeShift() int {
 	return int(l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits)
 }
 
-// isCommon reports whether a clone and its original have a window in common at t. In it the two
-// may repeat IDs, and after a release the next holders may, too.
+// isCommon reports whether a clone and its original have a window in common at t. The two may
+// repeat IDs in it and, after a release, so may the next holders.
 func (w *world) isCommon(worker, seq int, t time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.clones, func(c cloned) bool { return c.worker == worker && c.seq == seq && t.Before(c.bound) })
 }
 
-// checkOrder: IDs increase, unless the clock sequence was changed.
+// checkOrder checks that IDs increase, unless the clock sequence was changed.
 func (p *process) checkOrder(c *call) {
 	bumped := c.after.Bumps > c.before.Bumps
 	if !p.Bumps && bumped {
@@ -200,12 +198,12 @@ func (p *process) checkOrder(c *call) {
 		p.w.fail("order", "%v: %d came after %d", p, c.ids[0], p.lastID)
 	}
 	if p.lastID = c.ids[len(c.ids)-1]; bumped && len(c.ids) > 1 {
-		p.lastID = -1 // it is not known which one came last
+		p.lastID = -1 // either part may have the larger ID
 	}
 }
 
-// checkWaits: every wait has a bound, also if the clock has gone back. TestModel of package
-// snowflake knows the exact time, if there is no store.
+// checkWaits checks that a call returns within a bound, also if the clock has gone back, and within
+// its deadline.
 func (p *process) checkWaits(c *call) {
 	w := p.w
 	bound := time.Duration(c.n+3) * (2*w.Layout.Unit + w.Late + 100*ms + p.Window)
@@ -221,7 +219,7 @@ func (p *process) checkWaits(c *call) {
 	}
 }
 
-// checkError: an error is promised for the call, and has a reason.
+// checkError checks that an error is a promised one, and has a reason.
 func (p *process) checkError(c *call) {
 	known := c.err == nil || isContextError(c.err)
 	for _, promised := range []error{
@@ -237,10 +235,10 @@ func (p *process) checkError(c *call) {
 	}
 }
 
-// mostRequests is a number of requests a second that no process makes, whatever happens to it.
+// mostRequests limits a process's requests to the store within a second.
 const mostRequests = 1000
 
-// checkRequests counts a request to the store, and fails if the process makes too many.
+// checkRequests counts a request to the store, and checks that the process does not make too many.
 func (p *process) checkRequests(what string) {
 	now := time.Since(p.w.begun)
 	p.mu.Lock()
@@ -255,7 +253,8 @@ func (p *process) checkRequests(what string) {
 	}
 }
 
-// isCalm reports whether all faults have ended so long ago that they have no effect any more.
+// isCalm reports whether the random faults ended so long ago that they have no effects, on a fast
+// network.
 func (w *world) isCalm() bool {
 	return time.Since(w.begun) > w.Faults+w.settling()-min(2*w.Window, 10*time.Second) && w.Network <= ms && !w.troubled.Load()
 }
@@ -288,9 +287,9 @@ func (p *process) checkBeginError(err error) {
 	}
 }
 
-// checkToken: nobody saves with the token of another. A newcomer's window begins at the bound of
-// its clock sequence or later, also if the store has lost the record. was is the last record that
-// was saved. s.mu is held.
+// checkToken checks that a record has its saver's token, and that a newcomer's window begins at the
+// bound of its clock sequence or later, also if the store has lost the record. was is the last
+// record saved. s.mu must be held.
 func (s *store) checkToken(p *process, was, r *record) {
 	w, held := s.w, s.holders[r.Token]
 	switch bound := boundOf(was, r.ClockSeq); {
@@ -303,7 +302,8 @@ func (s *store) checkToken(p *process, was, r *record) {
 	}
 }
 
-// checkGranted: a lease grants only what the store has or, if it has lost it, had.
+// checkGranted checks that a grant ends at the bound in the store, or at the last one saved if it
+// was lost.
 func (s *store) checkGranted(token string, worker, seq int, to time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,7 +314,7 @@ func (s *store) checkGranted(token string, worker, seq int, to time.Time) {
 	}
 }
 
-// checkSave: what the protocol says of the chain of records. s.mu is held.
+// checkSave checks a record against the one that it replaces. s.mu must be held.
 func (s *store) checkSave(p *process, old, r *record) {
 	w := s.w
 	taken := old.Token != "" && old.Token != r.Token
@@ -345,7 +345,7 @@ func (s *store) checkSave(p *process, old, r *record) {
 				r.Worker, seq, bound, is, tick)
 		}
 	}
-	if r.Forgotten.After(old.Forgotten) && !s.wiped.Load() { // what is gone is forgotten
+	if r.Forgotten.After(old.Forgotten) && !s.wiped.Load() { // a lost history is forgotten
 		_, hi := p.machine.offsets(1000 * time.Hour)
 		if most := p.machine.start.Add(p.machine.Mono() + hi - w.history()); r.Forgotten.After(most) {
 			w.fail("history", "%v forgets what ended before %v, of %v", p, r.Forgotten, most)
@@ -353,7 +353,7 @@ func (s *store) checkSave(p *process, old, r *record) {
 	}
 	maxLeap := w.maxLeap()
 	most := s.machine.Wall().Add(w.Window + w.Window/3 + maxLeap)
-	if taken { // whose bound may be up to a window ahead
+	if taken { // the former holder's bound may be a window ahead
 		most = most.Add(w.Window)
 	}
 	if w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 &&
@@ -375,7 +375,7 @@ func (n *node) copyOf(r record) record {
 		return own
 	}
 	if strings.HasPrefix(r.Owner, n.owner+" @") {
-		r.State = lease.StateSpent // what was stamped is not known
+		r.State = lease.StateSpent // without its copy, its last tick is unknown
 	}
 	return r
 }
@@ -396,7 +396,7 @@ func leastBound(r record, l snowflake.Layout) time.Time {
 	return slices.MinFunc(r.Bounds, time.Time.Compare)
 }
 
-// isLive is Record.Live, which is what is tested.
+// isLive reports whether a record's holder is alive. It does not use Record.Live, which it tests.
 func isLive(r record, now time.Time) bool {
 	age := now.Sub(r.renewed)
 	return r.State == lease.StateHeld && age <= r.Window && age > -r.Window
@@ -413,16 +413,15 @@ func (w *world) hasClone(worker int) bool {
 	return false
 }
 
-// startOf is the start of a tick.
+// startOf returns the start of a tick.
 func (w *world) startOf(tick int64) time.Time {
 	return w.Layout.Epoch.Time().Add(time.Duration(tick) * w.Layout.Unit)
 }
 
-// hostWasCloned reports whether the hypervisor has told p's host that it was cloned, with another
-// node of the host.
+// hostWasCloned reports whether the hypervisor has reported a clone of p's host.
 func (p *process) hostWasCloned() bool { return p.machine.generation.Load() > 0 }
 
-// checkLoss: a lease is lost only to another.
+// checkLoss checks that a lease is lost only to another process.
 func (p *process) checkLoss() {
 	if p.w.LocalCopy || p.hostWasCloned() || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.hasClone(p.worker) || p.w.isWiped() {
 		return
@@ -432,8 +431,8 @@ func (p *process) checkLoss() {
 	}
 }
 
-// checkRelease: what was released can be taken at once, from the first instant
-// that was not stamped; or, if the watermark may have passed it, from the last floor.
+// checkRelease checks that a released worker ID can be taken at once: from its first unstamped
+// instant or, if the watermark may have passed that, from its last floor.
 func (p *process) checkRelease(l *lease.Lease, err error) {
 	w := p.w
 	if w.LocalCopy || w.hasClone(l.Worker()) || p.hostWasCloned() || p.isDead() || w.isWiped() {

@@ -11,24 +11,23 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
 )
 
-// machine has the clocks of a host, and what became of them. Its times are
-// durations: virtual time since the run began, the monotonic clock, and the
-// wall clock's distance from Scenario.Start.
+// machine has the clocks of a host, and their past readings.
 type machine struct {
-	start time.Time // the wall clock's reading when the run began, were it right
-	begun time.Time // virtual time then
+	start time.Time // a right wall clock's reading at the start of the run
+	begun time.Time // virtual time at the start of the run
 
-	generation atomic.Uint64 // another one in each copy of the machine
+	generation atomic.Uint64 // differs in each copy of the machine
 
 	mu       sync.Mutex
-	segments []segment
+	segments []segment // the last one lasts
 }
 
-// segment is a time in which both clocks ran evenly.
+// segment is a span of time in which both clocks run evenly. at is its beginning, since the start
+// of the run; wall, since Scenario.Start, and mono are the clocks' readings at its beginning.
 type segment struct {
 	at, wall, mono time.Duration
 	rate           int64 // of the wall clock, in parts per million
-	asleep         bool  // the monotonic clock stands still
+	asleep         bool  // the monotonic clock is stopped
 }
 
 func newMachine(start, begun time.Time, offset time.Duration, drift int64) *machine {
@@ -38,7 +37,7 @@ func newMachine(start, begun time.Time, offset time.Duration, drift int64) *mach
 
 const million = 1_000_000
 
-// isEven reports whether both clocks run as they should, but for a quartz's error.
+// isEven reports whether both clocks run, and the wall clock within a quartz's error.
 func (s segment) isEven() bool { return max(s.rate-million, million-s.rate) <= maxDrift && !s.asleep }
 
 const maxDrift = 200 // parts per million
@@ -47,7 +46,7 @@ func scale(d time.Duration, ppm int64) time.Duration {
 	return d/million*time.Duration(ppm) + d%million*time.Duration(ppm)/million
 }
 
-// to returns the segment as it is at a time after its beginning.
+// to returns the rest of the segment from a later time on.
 func (s segment) to(at time.Duration) segment {
 	d := at - s.at
 	s.at, s.wall = at, s.wall+scale(d, s.rate)
@@ -61,7 +60,7 @@ func (m *machine) now() segment {
 	return m.segments[len(m.segments)-1].to(time.Since(m.begun))
 }
 
-// Now is Wall, for snowflake.Clock.
+// Now implements snowflake.Clock.
 func (m *machine) Now() time.Time { return m.Wall() }
 
 // Wall returns the wall clock's reading.
@@ -87,25 +86,25 @@ func (m *machine) change(f func(*segment)) {
 	m.segments = append(m.segments, s)
 }
 
-// right sets the wall clock, except for an offset, and lets both clocks run.
+// right sets the wall clock to true time plus an offset, and lets both clocks run.
 func (m *machine) right(offset time.Duration) {
 	m.change(func(s *segment) { s.wall, s.rate, s.asleep = s.at+offset, million, false })
 }
 
-// offsets returns the least and the largest distance between the wall clock and the
-// monotonic clock in the last d of monotonic time.
+// offsets returns the smallest and largest difference between the wall clock and the monotonic
+// clock during the last d of monotonic time.
 func (m *machine) offsets(d time.Duration) (lo, hi time.Duration) {
 	return m.distances(d, func(s segment) time.Duration { return s.mono })
 }
 
-// least returns the least distance of the wall clock from virtual time in the last d.
+// least returns the smallest difference between the wall clock and virtual time during the last d.
 func (m *machine) least(d time.Duration) time.Duration {
 	lo, _ := m.distances(d, func(s segment) time.Duration { return s.at })
 	return lo
 }
 
-// distances returns the least and the largest distance of the wall clock from another clock in the
-// last d of that.
+// distances returns the smallest and largest difference between the wall clock and another clock
+// during the other clock's last d.
 func (m *machine) distances(d time.Duration, other func(segment) time.Duration) (lo, hi time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,28 +121,29 @@ func (m *machine) distances(d time.Duration, other func(segment) time.Duration) 
 	return lo, hi
 }
 
-// isEven reports whether both clocks run as they should.
+// isEven reports whether the clocks run evenly now.
 func (m *machine) isEven() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now().isEven()
 }
 
-// changes counts the steps, stops and changes of rate.
+// changes returns the number of segments so far, which grows with each step, stop and change of
+// rate.
 func (m *machine) changes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.segments)
 }
 
-// clone returns a machine with the same clocks, whose history parts from here on.
+// clone returns a copy of the machine. Later changes of one do not affect the other.
 func (m *machine) clone() *machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &machine{start: m.start, begun: m.begun, segments: append([]segment(nil), m.segments...)}
 }
 
-// vmClock returns the path at which a process finds the machine's generation.
+// vmClock returns the path at which processes open the machine's generation.
 func (m *machine) vmClock() string {
 	path := fmt.Sprintf("%p", m)
 	seam.Generations.Store(path, &m.generation)

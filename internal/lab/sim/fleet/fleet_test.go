@@ -64,7 +64,7 @@ func (s Settings) search(t *testing.T) Report {
 	return report
 }
 
-// scenario returns the scenario of a seed, or nil if the seed is left out.
+// scenario returns the scenario of a seed, or nil if the settings leave the seed out.
 func (s Settings) scenario(seed uint64) *Scenario {
 	one := New(seed, s.Nodes)
 	switch {
@@ -93,7 +93,7 @@ func run(t *testing.T, s *Scenario, tracing bool) (r *Result) {
 		defer os.RemoveAll(dir)
 	}
 	defer func() {
-		if e := recover(); e != nil { // synctest's, when callers wait for ever
+		if e := recover(); e != nil { // synctest's, if callers are deadlocked
 			r = &Result{Failure: &Failure{"wait", fmt.Sprint(e)}}
 		}
 	}()
@@ -101,7 +101,7 @@ func run(t *testing.T, s *Scenario, tracing bool) (r *Result) {
 	return r
 }
 
-// memoryDir returns a directory in memory, if the system has one, and else on the disk.
+// memoryDir returns a new directory, in memory if the system has such a file system.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "sim")
 	if err != nil {
@@ -113,10 +113,11 @@ func memoryDir(t *testing.T) string {
 }
 
 const (
-	patience = 30 * time.Second // with the search for a shorter scenario that fails
-	most     = 80               // lines of its nodes and its trace
+	patience = 30 * time.Second // the longest search for a smaller scenario that fails
+	most     = 80               // the most lines for its nodes and trace
 
-	// At most so many runs: a failure can depend on the order of what happens at one instant.
+	// replays is the most runs of a scenario: a failure may depend on the order of simultaneous
+	// events.
 	replays = 20
 )
 
@@ -131,8 +132,8 @@ func replay(t *testing.T, s *Scenario) *Result {
 	return result
 }
 
-// explain prints the line that replays a failure, and what happened in a smaller
-// scenario that fails in the same way.
+// explain prints the command that replays a failure, and the trace of a smaller scenario that
+// breaks the same promise.
 func (s Settings) explain(t *testing.T, r Report) {
 	flags := fmt.Sprintf("-seed %d", r.Seed)
 	if s.Nodes > 0 {
@@ -180,8 +181,8 @@ func (s Settings) explain(t *testing.T, r Report) {
 	t.Log(b.String())
 }
 
-// digest returns the lines of a trace that lead to its failure: the events, what
-// the store did, and the last calls of the nodes that the failure names.
+// digest returns the events of a trace, and the saves and last calls of the nodes that the failure
+// names.
 func digest(r *Result) (lines []string) {
 	names := regexp.MustCompile(`node \d+`).FindAllString(r.Failure.Detail, -1)
 	calls := 0
@@ -203,7 +204,7 @@ func digest(r *Result) (lines []string) {
 	return lines
 }
 
-// append writes a report to the file of all processes.
+// append appends a report to the file that all processes share.
 func (s Settings) append(t *testing.T, r Report) {
 	f, err := os.OpenFile(s.Report, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// history is Options.History, with its default.
+// history returns Options.History or its default.
 func (w *world) history() time.Duration {
 	if w.History == 0 {
 		return 90 * 24 * time.Hour
@@ -20,8 +20,8 @@ func (w *world) history() time.Duration {
 	return w.History
 }
 
-// checkHistory: the history names who issued an ID, unless that is forgotten. Nobody who had a lease
-// is taken for a stranger, whatever the store has lost.
+// checkHistory checks that the history names the issuer of each ID, unless the issuer is forgotten,
+// and that it never denies an ID, whatever the store has lost.
 func (w *world) checkHistory() {
 	w.mu.Lock()
 	issued := maps.Clone(w.issued)
@@ -36,11 +36,11 @@ func (w *world) checkHistory() {
 	for id, by := range issued {
 		parts := w.Layout.Decode(id)
 		if w.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
-			continue // whoever came after a release may have issued it, too
+			continue // a holder after a release may have issued the ID, too
 		}
 		w.count("IDs audited", 1)
 		is, err := h.Whois(id)
-		lost := w.isWiped() || w.LocalCopy // or its issuer has not reported
+		lost := w.isWiped() || w.LocalCopy // with a local copy, the issuer may not have reported
 		switch {
 		case err == nil && (lost || slices.Contains(w.store.holders[is.Token], by.by)):
 			w.count("IDs with an issuer", 1)

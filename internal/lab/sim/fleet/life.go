@@ -14,21 +14,18 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// The program makes a lease once, and leaves the rest to it: it does not look at Done,
-// and no error ends it. Only a node that Stops has a loop around its lease.
-
-// life is what the caller knows of its lease.
+// life is the caller's last look at its lease. The program makes a lease once: it does not read
+// Done, and no error ends it. Only a node that Stops makes another one.
 type life struct {
 	grant        snowflake.Grant
-	begin        time.Time // of the first grant: the generator never goes back before it
+	begin        time.Time // the beginning of the first grant, below which no ID is issued
 	replacements uint64
 }
 
-// farewell is how much longer than its context Acquire may take, to give back a
-// worker ID.
+// farewell is the time that Acquire may take after the end of its context, to return a worker ID.
 const farewell = 100 * ms
 
-// patience is how long an Acquire of the program may take.
+// patience returns the time-out of the program's Acquire.
 func (w *world) patience() time.Duration {
 	if !w.over.Load() && w.chance(25) {
 		return w.Window/4 + w.up(2*w.Window)
@@ -36,7 +33,7 @@ func (w *world) patience() time.Duration {
 	return 5*w.Window + 10*time.Second
 }
 
-// acquire makes a lease with a context that ends afterwards.
+// acquire makes a lease with a time-out, and checks that Acquire returns within it.
 func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
 	w := p.w
 	o := &lease.Options{
@@ -63,7 +60,7 @@ func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
 	return l, err
 }
 
-// hasEnded reports whether the lease has ended, and the program with it.
+// hasEnded reports whether the lease has ended, which ends the program.
 func (p *process) hasEnded() bool {
 	err := p.lease.Err()
 	if err == nil {
@@ -86,11 +83,11 @@ func (p *process) mayStamp(worker int) bool {
 	return worker == p.worker || p.took[worker] || p.w.LocalCopy && worker == p.lease.Worker()
 }
 
-// tookLast reports whether nobody has taken a worker ID since p took it.
+// tookLast reports whether p was the last process to take a worker ID.
 func (p *process) tookLast(worker int) bool { return p.w.store.of(worker).by == p }
 
-// checkGrant: a new grant begins after all that was stamped, and a worker ID is replaced only if
-// another one took it.
+// checkGrant checks that a new grant begins after everything stamped, and that a worker ID is
+// replaced only if another process took it.
 func (p *process) checkGrant() {
 	w, g, was := p.w, p.lease.Grant(), p.grant
 	p.grant = g
@@ -98,7 +95,7 @@ func (p *process) checkGrant() {
 		return
 	}
 	n := p.lease.Stats().Replacements
-	// Otherwise the watermark has passed the same window.
+	// If From alone is later, the watermark has passed the beginning of the same window.
 	if n != p.replacements || g.Worker != was.Worker || g.ClockSeq != was.ClockSeq || g.From.Before(was.From) {
 		p.checkWindow()
 	}
@@ -116,8 +113,8 @@ func (p *process) checkGrant() {
 	p.replacements = n
 }
 
-// checkLeap: a bound is further ahead than it should be by the time that has passed only if the
-// clock has been there for MaxLeap. (If the store has a clock, checkSave checks this.)
+// checkLeap checks that a bound moves ahead faster than time only if the clock has been there for
+// MaxLeap. If the store has a clock, checkSave checks this.
 func (p *process) checkLeap(r *record) {
 	w := p.w
 	m := time.Since(w.begun)
@@ -132,21 +129,21 @@ func (p *process) checkLeap(r *record) {
 	if w.OwnClock || w.LocalCopy || b.token != r.Token || r.State != lease.StateHeld {
 		return
 	}
-	const slack = 200 * ms // of a clock that is slewed or not looked at yet
+	const slack = 200 * ms // for a clock that is slewed or not read yet
 	was := p.machine.start.Add(m + p.machine.least(w.maxLeap()-ms) + w.Window)
 	if most := times.Later(was, b.time.Add(passed)).Add(w.maxLeap() + w.Window/3 + slack); r.bound().After(most) {
 		w.fail("leap", "%v moves its bound to %v; it was at %v, and its clock was not there %v ago", p, r.bound(), b.time, w.maxLeap())
 	}
 }
 
-// bound is a bound that was saved, and the virtual time then.
+// bound is a saved bound, and the virtual time of the save.
 type bound struct {
 	token string
 	time  time.Time
 	at    time.Duration
 }
 
-// checkRenewals: long after the faults, renewals come as often as they should.
+// checkRenewals checks that the lease is renewed in time, long after the faults.
 func (p *process) checkRenewals(c *call) {
 	w := p.w
 	if s := p.lease.Stats(); c.whole == c.took && w.isCalm() && s.LastError == nil && p.lease.Err() == nil &&
@@ -155,9 +152,9 @@ func (p *process) checkRenewals(c *call) {
 	}
 }
 
-// checkSpared: a process that holds a worker ID keeps it and has IDs without a gap, if nothing
-// happens except that the store loses its entries. After a loss, a clone of an earlier holder may
-// put its own record back.
+// checkSpared checks that a process without faults of its own keeps its worker ID, and has IDs
+// without a gap, although the store loses entries. A clone of an earlier holder is an exception: it
+// may put its own record back.
 func (p *process) checkSpared(c *call) {
 	if !p.Spared || p.w.troubled.Load() || p.robbed {
 		return
@@ -167,8 +164,8 @@ func (p *process) checkSpared(c *call) {
 	}
 }
 
-// mayBeExpired reports whether a lease may have expired although all faults have ended
-// long ago: its clock has leapt and is not trusted yet, or its worker ID is another's.
+// mayBeExpired reports whether a lease may have expired long after the faults: its clock has leapt
+// and is not trusted yet, or its worker ID is another process's.
 func (p *process) mayBeExpired(err error) bool {
 	return errors.Is(err, lease.ErrClockLeap) || errors.Is(err, lease.ErrLost) || errors.Is(err, snowflake.ErrClockBackward)
 }
@@ -180,8 +177,8 @@ func (w *world) maxLeap() time.Duration {
 	return w.MaxLeap
 }
 
-// awaitRecovery waits until all nodes issue again, but no longer than a leap of the clock may
-// last before it is accepted, nor longer than a clock may take to catch up with such a leap.
+// awaitRecovery waits until all nodes issue IDs again, but no longer than it takes until a leap of
+// a clock is accepted, or until a clock has caught up with a leap.
 func (w *world) awaitRecovery() bool {
 	for end := time.Now().Add(w.maxLeap() + 3*w.Window); time.Now().Before(end); {
 		recovered := true
@@ -198,8 +195,7 @@ func (w *world) awaitRecovery() bool {
 	return true
 }
 
-// checkAlive: some time after the last fault, a node issues IDs again, without a
-// restart, unless there is a reason that the documentation gives.
+// checkAlive checks that a node issues IDs again without a restart, unless it is excused.
 func (n *node) checkAlive() {
 	if n.isAlive() || n.isExcused() {
 		return
@@ -217,8 +213,8 @@ func (n *node) isAlive() bool {
 	return time.Since(n.issuedAt) <= 2*n.w.Window+2*time.Second+20*n.w.Layout.Unit+4*n.Gap
 }
 
-// isExcused reports whether the node's clock has not caught up
-// with what it stamped or is not to be trusted, or all worker IDs that it may have are taken,
+// isExcused reports whether a node has a documented reason not to issue IDs: its clock has not
+// caught up with what it stamped or is not trusted, or all worker IDs that it may have are taken,
 // used up or ahead of its clock.
 func (n *node) isExcused() bool {
 	w := n.w
@@ -234,7 +230,7 @@ func (n *node) isExcused() bool {
 		return true // the store's clock decides
 	}
 	if at := w.proposed(); at.After(now) && (now.Before(w.now().Add(-time.Second)) || !at.After(w.lastStamp())) {
-		return true // whoever begins, or changes the clock sequence, begins there
+		return true // new windows begin at the watermark
 	}
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
@@ -260,13 +256,13 @@ func (n *node) isExcused() bool {
 			owns = true
 		}
 		if r.State == lease.StateLost {
-			return true // until none of its windows can be open
+			return true // for as long as a window may be open under the lost record
 		}
 		if r.State == lease.StateSpent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine ||
 			isLive(r, w.store.machine.Wall()) {
 			continue
 		}
-		// It had the time to wait for the bound.
+		// There was time to wait for the bound.
 		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) {
 			return false
 		}
@@ -274,8 +270,8 @@ func (n *node) isExcused() bool {
 	return unused == 0 || w.Reuse == lease.ReuseKeep && owns
 }
 
-// lastStamp is the time of the latest ID that was issued: if all clocks were ahead once, a
-// watermark may have followed them.
+// lastStamp returns the time of the latest ID issued. If all clocks were ahead once, the watermark
+// may have followed them.
 func (w *world) lastStamp() (at time.Time) {
 	for _, n := range w.snapshotNodes() {
 		n.mu.Lock()
@@ -285,9 +281,8 @@ func (w *world) lastStamp() (at time.Time) {
 	return at
 }
 
-// isBehind reports whether the clock has not caught up with what was stamped with the lease's
-// worker ID. If the policy changes the clock sequence, it must not have caught up with any
-// clock sequence.
+// isBehind reports whether the clock has not caught up with what was stamped with the worker ID:
+// with the current clock sequence or, if the policy changes it, with any.
 func (n *node) isBehind(r record, g snowflake.Grant, last, now time.Time) bool {
 	if !last.After(now) && !g.From.After(now) {
 		return false

@@ -11,16 +11,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// call is a call of the generator, and its result. What several callers get, and when, is checked by
-// TestModel of package snowflake.
+// call is a call of the generator, and its result.
 type call struct {
-	n     int           // how many IDs it wants: one of NextIDContext, more of Fill
-	limit time.Duration // its deadline; 0: none
+	n     int           // number of IDs: 1 is NextIDContext, more is Fill
+	limit time.Duration // time-out of the context; 0: none
 
-	begin         time.Duration // since the run began
-	took          time.Duration // without pauses of the process
-	whole         time.Duration // with them
-	mono          time.Duration // the monotonic clock's reading before it
+	begin         time.Duration // start, since the run's
+	took          time.Duration // duration without pauses of the process
+	whole         time.Duration // duration with pauses
+	mono          time.Duration // reading of the monotonic clock at the start
 	before, after snowflake.Stats
 	ids           []snowflake.ID
 	err           error
@@ -40,7 +39,7 @@ func (c *call) String() string {
 	return s
 }
 
-// ask makes the current process do what the event says, next.
+// ask queues load for the node's current process.
 func (n *node) ask(e Event) {
 	n.mu.Lock()
 	n.asked = append(n.asked, e)
@@ -51,6 +50,7 @@ func (n *node) ask(e Event) {
 	}
 }
 
+// takeAsked takes the oldest queued load. If there is none, its Kind is empty.
 func (n *node) takeAsked() (e Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -60,10 +60,10 @@ func (n *node) takeAsked() (e Event) {
 	return e
 }
 
-// load calls the generator, as was asked for or as the process likes.
+// load calls the generator: for the oldest queued load or, if there is none, with a random call.
 func (p *process) load() error {
 	w := p.w
-	// As many as a tick has, or as are enough.
+	// The IDs of a tick, or fewer if ticks are large.
 	tick := min(1<<w.Layout.SequenceBits, 1024/(1+len(w.Nodes)/8))
 	switch e := p.takeAsked(); e.Kind {
 	case FillMany:
@@ -86,7 +86,7 @@ func (p *process) load() error {
 	return p.call(c)
 }
 
-// call makes a call, and checks the result against what is promised.
+// call makes a call and checks its result.
 func (p *process) call(c *call) error {
 	c.before, c.mono, c.begin = p.gen.Stats(), p.machine.Mono(), time.Since(p.w.begun)
 	p.inCall.Store(true)
@@ -96,9 +96,9 @@ func (p *process) call(c *call) error {
 	c.make(p.gen)
 	c.whole = time.Since(begun)
 	p.inCall.Store(false)
-	c.took = max(0, c.whole-(p.gated()-gated)) // or less, if several goroutines were stopped
+	c.took = max(0, c.whole-(p.gated()-gated)) // if several goroutines were paused, their pauses add up
 	if p.isDead() {
-		return c.err // what a dead process has, nobody gets
+		return c.err // a dead process returns nothing
 	}
 	if len(c.ids) > 0 {
 		p.issues()
@@ -110,7 +110,7 @@ func (p *process) call(c *call) error {
 	return c.err
 }
 
-// make makes the call.
+// make calls g.
 func (c *call) make(g *snowflake.Generator) {
 	ctx := context.Background()
 	if c.limit > 0 {
@@ -128,8 +128,7 @@ func (c *call) make(g *snowflake.Generator) {
 	c.ids = c.ids[:n]
 }
 
-// isContextError reports whether a call failed because its context had ended, and not because
-// a store's context had.
+// isContextError reports whether a call failed because its own context ended, and not a request's.
 func isContextError(err error) bool {
 	if errors.Is(err, snowflake.ErrLeaseExpired) || errors.Is(err, snowflake.ErrClockBackward) {
 		return false

@@ -24,20 +24,20 @@ type node struct {
 	id      int
 	owner   string
 	machine *machine
-	faults  faults // of the network
+	faults  faults // the network's
 
 	mu          sync.Mutex
-	process     *process // the current one
-	runs        int
-	down        time.Duration // before the next one starts
-	asked       []Event       // load
+	process     *process      // the current process
+	runs        int           // the number of processes so far
+	down        time.Duration // the time until the next process starts
+	asked       []Event       // the queued load
 	wake        chan struct{}
-	lastID      snowflake.ID // the largest
-	issuedAt    time.Time    // the last one
-	backAt      time.Time    // the first one after a gap
-	lastErr     error
+	lastID      snowflake.ID // the largest ID
+	issuedAt    time.Time    // the time of the last ID
+	backAt      time.Time    // the time of the first ID after the last gap
+	lastErr     error        // the last call's
 	pausedUntil time.Time
-	first       *process // a clone begins with this one
+	first       *process // the first process of a clone
 }
 
 func newNode(w *world, id int, c Node) *node {
@@ -57,7 +57,7 @@ func (n *node) copyDir() string {
 	return filepath.Join(n.w.dir, n.owner)
 }
 
-// run runs one process after the other.
+// run runs one process after another.
 func (n *node) run() {
 	if n.first == nil && !n.w.sleep(n.Begin) {
 		return
@@ -120,7 +120,7 @@ func (n *node) paused() time.Duration {
 	return time.Until(n.pausedUntil)
 }
 
-// recover ends the faults.
+// recover ends the node's random faults.
 func (n *node) recover() {
 	n.mu.Lock()
 	n.pausedUntil = time.Time{}
@@ -134,11 +134,11 @@ func (n *node) recover() {
 	case n.Stays, n.Spared:
 		n.machine.change(func(s *segment) { s.rate, s.asleep = million, false })
 	default:
-		n.machine.right(n.Offset / 4) // which is as good as a time daemon gets it
+		n.machine.right(n.Offset / 4) // an error that a time daemon leaves
 	}
 }
 
-// end ends the process.
+// end ends the current process as an event says.
 func (n *node) end(e Event) {
 	p := n.current()
 	if p == nil {
@@ -159,7 +159,7 @@ func (n *node) end(e Event) {
 	}
 }
 
-// clone makes another node of n, with a copy of its process.
+// clone adds a node with a copy of n's machine and process.
 func (n *node) clone() {
 	p := n.current()
 	if p == nil || p.isDead() || n.paused() > 0 {
@@ -180,7 +180,7 @@ func (n *node) clone() {
 	if leaseClone == nil {
 		return
 	}
-	if n.w.Guarded && n.w.chance(50) { // the original was started from the snapshot, too
+	if n.w.Guarded && n.w.chance(50) { // the original resumes from the snapshot, too
 		n.machine.generation.Store(uint64(len(n.w.snapshotNodes())) + 1<<32)
 	}
 	q.lease, q.worker = leaseClone.(*lease.Lease), l.Worker()
@@ -200,7 +200,7 @@ func (n *node) clone() {
 	q.name = fmt.Sprintf("node %d (clone of %d)", c.id, n.id)
 	n.w.nodes = append(n.w.nodes, c)
 	if n.w.Guarded {
-		bound = time.Time{} // they have nothing in common
+		bound = time.Time{} // the copies have no window in common
 	}
 	n.w.clones = append(n.w.clones, cloned{worker: l.Worker(), seq: seq, bound: bound, at: n.machine.Wall()})
 	n.w.totals["clones"]++
@@ -222,38 +222,36 @@ type process struct {
 	cancel context.CancelFunc
 	dead   chan struct{}
 
-	// armed is where the process crashes: a point of a store call, or a step of a save to a file.
+	// armed is the point at which the process crashes: one of callPoints or fileSteps.
 	armed atomic.Value
 
-	gatedFor  atomic.Int64
-	inCall    atomic.Bool
+	gatedFor  atomic.Int64 // the total duration of its pauses
+	inCall    atomic.Bool  // of the generator
 	releasing atomic.Bool
 	acquiring atomic.Bool
 
 	mu    sync.Mutex
-	once  sync.Once // it dies
-	bound bound     // the highest that it wanted to save
+	once  sync.Once // guards its death
+	bound bound     // the highest bound that it tried to save
 
-	second   time.Duration // the beginning of a second,
-	requests int           // and the requests to the store since then
+	second   time.Duration // the beginning of the current second
+	requests int           // the requests to the store in the current second
 
 	lease *lease.Lease
 	gen   *snowflake.Generator
 
-	took  map[int]bool // the worker IDs that it has had; of the store
-	heard time.Time    // when it last saved a record; of the store
-	late  time.Time    // when it last did after more than a window; of the store
+	// The store's lock guards these:
+	took  map[int]bool // the worker IDs that it has had
+	heard time.Time    // the time of its last save
+	late  time.Time    // the time of its last save that came after more than a window
 
-	// Of the caller:
-	worker int
-
-	// robbed says that a clone of an earlier holder of its worker ID was there, and may take it.
-	robbed bool
-
-	changes int // of the machine, when the process began; -1 if it was not even then
+	// The caller's goroutine alone uses these:
+	worker  int
+	robbed  bool // a clone of an earlier holder may take its worker ID
+	changes int  // machine.changes at its start; -1 if the clocks did not run evenly
 	lastID  snowflake.ID
-	got     uint64            // IDs
-	copied  map[int]time.Time // the bounds in the local copy, when it was last read
+	got     uint64            // the number of its IDs
+	copied  map[int]time.Time // the bounds in the local copy at its last reading
 	isClone bool
 	top     int64 // the last tick
 	life
@@ -281,7 +279,7 @@ func (p *process) isDead() bool {
 	}
 }
 
-// has returns the lease and the generator, if the process has them already.
+// has returns the lease and the generator, which are nil until they are made.
 func (p *process) has() (*lease.Lease, *snowflake.Generator) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -294,7 +292,7 @@ func (p *process) gets(l *lease.Lease, g *snowflake.Generator) {
 	p.lease, p.gen = l, g
 }
 
-// kill ends the process at once: nothing that it does later has any effect.
+// kill ends the process. Nothing that it does later has any effect.
 func (p *process) kill(why string) {
 	p.once.Do(func() {
 		p.w.logf("%v: %s", p, why)
@@ -304,15 +302,14 @@ func (p *process) kill(why string) {
 	})
 }
 
-// killLease ends the lease of a dead process, without a word to the store.
+// killLease ends the lease of a dead process, without a request to the store.
 func (p *process) killLease() {
 	if l, _ := p.has(); l != nil && p.isDead() {
 		seam.KillLease(l)
 	}
 }
 
-// exit ends the program without a release. If it is acquiring a lease, it gives
-// up, and ends after that.
+// exit ends the program without a release. If it is acquiring a lease, it cancels that first.
 func (p *process) exit() {
 	if p.acquiring.Load() {
 		p.cancel()
@@ -324,7 +321,7 @@ func (p *process) exit() {
 // quiet is a logger that discards everything.
 var quiet = slog.New(slog.DiscardHandler)
 
-// crashAt kills the process if it is to crash at this point.
+// crashAt kills the process if it is due to crash at this point.
 func (p *process) crashAt(point string) bool {
 	hit := p.armed.Load() == point
 	if hit {
@@ -333,21 +330,21 @@ func (p *process) crashAt(point string) bool {
 	return hit
 }
 
-// crashHere is crashAt in a goroutine of the process.
+// crashHere is crashAt for a goroutine of the process, which it ends.
 func (p *process) crashHere(point string) {
 	if p.crashAt(point) || p.isDead() {
 		runtime.Goexit()
 	}
 }
 
-// gate stops while the process is paused.
+// gate blocks while the process is paused.
 func (p *process) gate() {
 	for !p.isDead() {
 		d := p.paused()
 		if d <= 0 {
 			return
 		}
-		d += time.Duration(p.w.gates.Add(1)%10000) * 1013 // no two open at one time
+		d += time.Duration(p.w.gates.Add(1)%10000) * 1013 // no two pauses end at the same time
 		p.gatedFor.Add(int64(d))
 		time.Sleep(d)
 	}
@@ -355,7 +352,7 @@ func (p *process) gate() {
 
 func (p *process) gated() time.Duration { return time.Duration(p.gatedFor.Load()) }
 
-// sleep returns false if the process has died meanwhile.
+// sleep returns false if the process has died. Queued load ends the sleep.
 func (p *process) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d + 1)
 	defer timer.Stop()
@@ -369,13 +366,13 @@ func (p *process) sleep(d time.Duration) bool {
 	return !p.isDead()
 }
 
-// run is the program: it makes a generator, and calls it until it gives up.
+// run is the program: it makes a generator, and calls it until the lease ends.
 func (p *process) run() {
 	defer p.kill("ends")
 	if p.gen == nil && !p.begin() {
 		return
 	}
-	time.Sleep(time.Nanosecond) // the renewal begins first, too
+	time.Sleep(time.Nanosecond) // the lease's goroutine runs first
 	for p.sleep(p.w.up(2*p.gap())) && !p.hasEnded() {
 		err := p.load()
 		if p.isDead() {
@@ -385,8 +382,7 @@ func (p *process) run() {
 	}
 }
 
-// gap is how long there is between calls: longer when the faults are over, and
-// only recovery is waited for.
+// gap returns the average time between calls, which is longer after the random faults.
 func (p *process) gap() time.Duration {
 	switch {
 	case !p.w.over.Load():
@@ -397,7 +393,7 @@ func (p *process) gap() time.Duration {
 	return max(p.Gap, min(10*p.Gap, 200*ms))
 }
 
-// issues notes that a call has got IDs.
+// issues records the time of a call that got IDs.
 func (n *node) issues() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -408,14 +404,14 @@ func (n *node) issues() {
 	n.issuedAt = now
 }
 
-// note keeps what the last call returned.
+// note records the error of the last call.
 func (n *node) note(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lastErr = err
 }
 
-// begin makes the generator.
+// begin makes the lease and the generator.
 func (p *process) begin() bool {
 	o := &snowflake.Options{
 		Layout:     p.w.Layout,
@@ -452,7 +448,7 @@ func (p *process) begin() bool {
 	return true
 }
 
-// release releases the lease, while callers may be in the generator.
+// release releases the lease, also during a call, and ends the process.
 func (p *process) release() {
 	p.gate()
 	p.releasing.Store(true)

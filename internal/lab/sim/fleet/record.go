@@ -10,8 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// record is what the entry of a worker ID says: the fields of package lease's records that are
-// checked.
+// record is the entry of a worker ID: the fields of package lease's records that are checked.
 type record struct {
 	Worker    int           `json:"worker"`
 	Saves     uint64        `json:"saves"`
@@ -32,10 +31,10 @@ type record struct {
 		To time.Time `json:"to"`
 	} `json:"prior"`
 
-	renewed time.Time // when it was stored
+	renewed time.Time // the time of its save, by the store's clock
 }
 
-// bound returns the bound of the present clock sequence.
+// bound returns the bound of the current clock sequence.
 func (r record) bound() time.Time {
 	if r.ClockSeq < len(r.Bounds) {
 		return times.Later(r.Bounds[r.ClockSeq], r.Floor)

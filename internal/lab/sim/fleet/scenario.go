@@ -13,56 +13,54 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Scenario is all that a run depends on. It comes from a seed.
+// Scenario is everything that a run depends on.
 type Scenario struct {
 	Seed   uint64
 	Layout snowflake.Layout
-	Start  time.Time // what right clocks read when the run begins
+	Start  time.Time // a right clock's reading at the start of the run
 
-	OwnClock  bool // the store has a clock, which decides if a client's clock has leapt
-	Guarded   bool // the hypervisor tells machines that they were cloned
-	OneHost   bool // all nodes, and the store, have one machine's clocks
-	LocalCopy bool
-	Reuse     lease.Reuse
+	OwnClock  bool          // the store has a clock
+	Guarded   bool          // the hypervisor reports clones
+	OneHost   bool          // all nodes and the store share one machine's clocks
+	LocalCopy bool          // nodes have an Options.LocalCopy
+	Reuse     lease.Reuse   // Options.Reuse
 	Window    time.Duration // the longest of the nodes' windows
-
-	// Floors are how many floors a window has with Options.FloorEvery; 0: it is not set.
-	Floors  int
-	MaxLeap time.Duration
-	History time.Duration // Options.History
-	Last    int           // the last worker ID
-	Late    time.Duration
-	Network time.Duration // how long a request usually takes, at most
+	Floors    int           // Options.FloorEvery is this part of a window; 0: it is not set
+	MaxLeap   time.Duration // Options.MaxLeap
+	History   time.Duration // Options.History
+	Last      int           // the last worker ID
+	Late      time.Duration // the longest delay of a timer
+	Network   time.Duration // the longest way of a message without Delay
 
 	Nodes  []Node
-	Faults time.Duration // how long there are some
+	Faults time.Duration // the span of the random faults
 	Events []Event
 
-	Troubles []Plan // when all is well again
+	Troubles []Plan // after the recovery from the random faults
 }
 
-// Node is one host, which runs one process after the other.
+// Node is a host, which runs one process after another.
 type Node struct {
-	Begin  time.Duration // when its first process starts
-	Offset time.Duration // of its clock
-	Drift  int64         // parts per million
+	Begin  time.Duration // the start of its first process
+	Offset time.Duration // the initial error of its wall clock
+	Drift  int64         // the wall clock's drift, in parts per million
 	Window time.Duration // Options.Window
-	Bumps  bool          // its policy is ClockSeqPolicy, and not WaitPolicy
-	Gap    time.Duration // between calls, on average
-	Stops  bool          // OnLoss is Stop: the program makes another lease when one has ended
-	Stays  bool          // the wall clock stays as it is when the faults end
-	Spared bool          // nothing happens to it, except that the store loses entries
-	Absent bool          // left out, to make a failing run shorter
+	Bumps  bool          // the policy is ClockSeqPolicy rather than WaitPolicy
+	Gap    time.Duration // the average time between calls
+	Stops  bool          // OnLoss is Stop; the program makes a new lease after each loss
+	Stays  bool          // the wall clock is not set right when the faults end
+	Spared bool          // has no faults, except that the store loses entries
+	Absent bool          // left out by Shrink
 }
 
 // Event is a fault, or load.
 type Event struct {
-	At   time.Duration
+	At   time.Duration // since the start of the run
 	Node int
 	Kind Kind
-	For  time.Duration // how long it lasts
-	By   time.Duration // how far
-	N    int
+	For  time.Duration // duration
+	By   time.Duration // distance, or delay
+	N    int           // depends on the Kind
 }
 
 // Kind is a kind of Event.
@@ -70,26 +68,26 @@ type Kind string
 
 // The kinds of events.
 const (
-	Step         Kind = "the wall clock steps"
+	Step         Kind = "the wall clock steps"                // By: distance
 	Rate         Kind = "the wall clock runs at another rate" // N: parts per million
-	Crash        Kind = "crash"
-	CrashInCall  Kind = "crash in a store call"       // N: before it, on its way, when it is done
-	CrashInFile  Kind = "crash in a save to a file"   // N: at which step
-	Exit         Kind = "exit without release"        // the context ends
-	Release      Kind = "release, and restart"        // By: how long it is down
-	Pause        Kind = "pause"                       // like SIGSTOP
-	Suspend      Kind = "suspend"                     // the monotonic clock stands still too
-	Clone        Kind = "clone"                       // the machine, with its process
-	LoseRequests Kind = "requests are lost"           // N: percent
-	LoseAnswers  Kind = "answers are lost"            // N: percent
-	Delay        Kind = "requests and answers wait"   // By: up to
-	Resend       Kind = "requests arrive twice"       // N: percent
-	StoreDown    Kind = "the store is down"           //
-	StoreWiped   Kind = "entries are gone"            // N%3 0: all; 1: those of a kind; 2: one
-	StoreStep    Kind = "the store's clock steps"     //
+	Crash        Kind = "crash"                               // By: time until the restart
+	CrashInCall  Kind = "crash in a store call"               // N: index of callPoints
+	CrashInFile  Kind = "crash in a save to a file"           // N: index of fileSteps
+	Exit         Kind = "exit without release"                // By: time until the restart
+	Release      Kind = "release, and restart"                // By: time until the restart
+	Pause        Kind = "pause"                               // as by SIGSTOP
+	Suspend      Kind = "suspend"                             // a pause with a stopped monotonic clock
+	Clone        Kind = "clone"                               // of the machine, with its process
+	LoseRequests Kind = "requests are lost"                   // N: percent
+	LoseAnswers  Kind = "answers are lost"                    // N: percent
+	Delay        Kind = "requests and answers wait"           // By: the longest delay
+	Resend       Kind = "requests arrive twice"               // N: percent
+	StoreDown    Kind = "the store is down"
+	StoreWiped   Kind = "entries are gone"            // N%3 is 0: all; 1: those of a kind; 2: one
+	StoreStep    Kind = "the store's clock steps"     // By: distance
 	Lie          Kind = "live holders are taken dead" // N: percent
-	Saturate     Kind = "saturation"                  //
-	FillMany     Kind = "fill"                        // N: how many ticks' worth
+	Saturate     Kind = "saturation"                  // calls without a gap
+	FillMany     Kind = "fill"                        // N: IDs, in ticks
 )
 
 // String describes an event on one line.
@@ -113,11 +111,14 @@ func (e Event) String() string {
 }
 
 var (
+	// callPoints are the points of a store call at which a process may crash.
 	callPoints = []string{"before a request is sent", "while it is on its way", "when its answer is there", "as it is made"}
-	fileSteps  = []string{"create", "write", "sync", "rename", "sync directory"} // of a save
+
+	// fileSteps are the steps of a save to a file.
+	fileSteps = []string{"create", "write", "sync", "rename", "sync directory"}
 )
 
-// point returns where a process crashes.
+// point returns the point at which the process crashes.
 func (e Event) point() string {
 	if e.Kind == CrashInFile {
 		return fileSteps[e.N]
@@ -125,7 +126,7 @@ func (e Event) point() string {
 	return callPoints[e.N%len(callPoints)]
 }
 
-// isLoad reports whether an event is load, and not a fault.
+// isLoad reports whether an event is load rather than a fault.
 func (e Event) isLoad() bool { return e.Kind == Saturate || e.Kind == FillMany }
 
 const (
@@ -133,7 +134,7 @@ const (
 	ms = time.Millisecond
 )
 
-// New returns the scenario of a seed. nodes 0: as many as the seed says.
+// New returns the scenario of a seed. If nodes is 0, the seed decides the number of nodes.
 func New(seed uint64, nodes int) *Scenario {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &Scenario{
@@ -141,7 +142,7 @@ func New(seed uint64, nodes int) *Scenario {
 		Start:     time.Date(2026, 11, 21, 12, 0, 0, r.IntN(1e9), time.UTC),
 		OwnClock:  r.IntN(3) > 0,
 		Guarded:   r.IntN(2) == 0,
-		LocalCopy: r.IntN(12) == 0 && nodes < 100, // real files take long
+		LocalCopy: r.IntN(12) == 0 && nodes < 100, // real files are slow
 		Reuse:     oneOf(r, lease.ReuseAny, lease.ReuseAny, lease.ReuseAny, lease.ReuseKeep, lease.ReuseOnce),
 		MaxLeap:   oneOf(r, 0, time.Second, 10*time.Second),
 		Network:   oneOf(r, us, ms, 20*ms),
@@ -165,7 +166,7 @@ func New(seed uint64, nodes int) *Scenario {
 		s.Floors = 8
 	}
 	s.Last = 1<<s.Layout.WorkerBits - 1
-	if r.IntN(3) == 0 { // hardly enough
+	if r.IntN(3) == 0 { // a worker ID for each node, and at most two more
 		s.Last = min(s.Last, nodes+r.IntN(2))
 	}
 	for range nodes {
@@ -207,13 +208,13 @@ func New(seed uint64, nodes int) *Scenario {
 	return s
 }
 
-// randomTime is within d.
+// randomTime returns a time below d.
 func randomTime(r *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(d)))
 }
 
-// addWipes lets the store lose entries. No promise is left then if clocks differ by a minute,
-// so they are off by seconds only.
+// addWipes adds losses of entries. Nothing is promised after a loss if clocks differ by a minute,
+// so the steps of clocks are cut to two seconds.
 func addWipes(r *rand.Rand, s *Scenario) {
 	for i := range s.Events {
 		if e := &s.Events[i]; e.Kind == Step || e.Kind == StoreStep {
@@ -233,11 +234,11 @@ func addWipes(r *rand.Rand, s *Scenario) {
 	for again := range 1 + r.IntN(2) {
 		at := randomTime(r, s.Faults)
 		wipe := Event{At: at, Kind: StoreWiped, N: r.IntN(300)}
-		if again > 0 { // all: nothing is promised if a mark is lost alone and its record after that
+		if again > 0 { // nothing is promised if a mark is lost alone, and later its record: lose all
 			wipe.N -= wipe.N % 3
 		}
 		s.Events = append(s.Events, wipe)
-		for i, n := range s.Nodes { // some stand still, and others begin anew
+		for i, n := range s.Nodes { // some are paused, and others restart
 			window := min(n.Window, s.Faults)
 			e := Event{At: max(0, at-window/4+randomTime(r, window/2)), Node: i}
 			switch r.IntN(3) {
@@ -253,7 +254,7 @@ func addWipes(r *rand.Rand, s *Scenario) {
 	}
 }
 
-// mixWindows gives the nodes different windows, up to the longest one.
+// mixWindows gives the nodes different windows, up to lease.MaxWindow.
 func mixWindows(r *rand.Rand, s *Scenario) {
 	shortest := s.Window
 	for i := range s.Nodes {
@@ -266,7 +267,7 @@ func mixWindows(r *rand.Rand, s *Scenario) {
 	}
 }
 
-// spare removes the faults of the nodes that are spared, and those that all nodes have in common.
+// spare removes the faults that would affect the spared nodes.
 func spare(s *Scenario) {
 	if !slices.ContainsFunc(s.Nodes, func(n Node) bool { return n.Spared }) {
 		return
@@ -294,7 +295,8 @@ func (s *Scenario) floorEvery(window time.Duration) time.Duration {
 
 func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-// randomLayout returns a layout with worker IDs for all nodes. TestModel has all others.
+// randomLayout returns a layout with worker IDs for all nodes. TestModel tries layouts of all
+// kinds.
 func randomLayout(r *rand.Rand, nodes int) snowflake.Layout {
 	l := oneOf(r, snowflake.DefaultLayout(), layouts.Redis(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(), layouts.Sonyflake(),
 		snowflake.Layout{Epoch: snowflake.DefaultLayout().Epoch, Unit: ms, TimeBits: 41, ClockSeqBits: 1, WorkerBits: 6, SequenceBits: 2},
@@ -317,13 +319,13 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 	return n
 }
 
-// companion returns what makes a fault worse: load while the clock steps, an end of the process
-// before its clock has caught up, and a clock that is set while its process is down.
+// companion returns events that make a fault worse: load while the clock steps, the end of a
+// process before its clock has caught up, and a step of the clock while the process is down.
 func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 	switch e.Kind {
 	case Step, Rate, Suspend:
 		all := []Event{{At: max(0, e.At-randomTime(r, 3*ms)), Node: e.Node, Kind: Saturate, For: time.Duration(1+r.IntN(15)) * ms}}
-		// Such ticks have too many IDs. What counts is that they are not far apart.
+		// Saturating large ticks takes long. A few fills close to each other do.
 		if load := &all[0]; s.Layout.SequenceBits > 8 {
 			load.Kind, load.For, load.N = FillMany, 0, 6
 		}
@@ -344,7 +346,7 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 			by *= 4
 		}
 		at := e.At + 500
-		if r.IntN(2) == 0 { // or while the next one begins
+		if r.IntN(2) == 0 { // or while the next process starts
 			at = e.At + e.By + randomTime(r, 4*s.Network)
 		}
 		return []Event{{At: at, Node: e.Node, Kind: Step, By: by}}
@@ -354,7 +356,7 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 	return nil
 }
 
-// randomDistance is between microseconds and kiloseconds, either way.
+// randomDistance returns a distance of microseconds to kiloseconds, in either direction.
 func randomDistance(r *rand.Rand) time.Duration {
 	d := time.Duration(1+r.IntN(999)) * us
 	for range r.IntN(3) {

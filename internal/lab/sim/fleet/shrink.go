@@ -4,11 +4,11 @@ package fleet
 
 import "slices"
 
-// Shrink returns a smaller scenario that fails in the same way: with as few nodes, events and
-// troubles as fail. run runs one.
+// Shrink returns a smaller scenario that breaks the same promise, without the nodes, events and
+// troubles that the failure does not need. run runs a scenario.
 func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario {
 	nodes := len(s.Nodes)
-	// The nodes come first, because fewer nodes take less time.
+	// Nodes are left out first, because runs of fewer nodes are faster.
 	kept := make([]int, nodes+len(s.Events)+len(s.Troubles))
 	for i := range kept {
 		kept[i] = i
@@ -32,8 +32,7 @@ func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario 
 	return smallest
 }
 
-// with returns s with some of its nodes, which are numbered first, of its events and of its
-// troubles.
+// with returns s with the given parts alone. Parts are numbered: nodes, then events, then troubles.
 func with(s *Scenario, parts []int) *Scenario {
 	c := *s
 	c.Nodes, c.Events, c.Troubles = slices.Clone(s.Nodes), nil, nil

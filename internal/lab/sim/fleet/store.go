@@ -24,28 +24,27 @@ var (
 	errDead    = errors.New("the process is dead")
 )
 
-// store is a server that all nodes reach over a simulated network: a map with four methods. It
-// keeps the promises of lease.Store; everything else may go wrong. As a lease.Store itself, it is
-// the store without a network.
+// store is a server that all nodes reach over a simulated network. It keeps the promises of
+// lease.Store. Its own methods are the store without a network.
 type store struct {
 	w       *world
 	machine *machine
 	faults  faults
-	wiped   atomic.Bool // ever
+	wiped   atomic.Bool // it has lost entries
 
 	mu      sync.Mutex
 	puts    int
 	entries map[string]lease.Entry
 	workers map[int]*worker
-	holders map[string][]*process // by token
+	holders map[string][]*process // the processes with each token
 }
 
-// worker is what has happened to a worker ID.
+// worker is the state of a worker ID.
 type worker struct {
-	record record   // what its entry says; zero if there is none
-	saved  record   // the last record that was saved, also if it is gone
-	by     *process // who took it last
-	saver  *process // of the last save: by, or a clone
+	record record   // its entry; zero if there is none
+	saved  record   // the last one saved, also if it was lost
+	by     *process // the last process to take the worker ID
+	saver  *process // the last process to save the record: by, or a clone
 }
 
 func newStore(w *world) *store {
@@ -57,8 +56,8 @@ func newStore(w *world) *store {
 	return s
 }
 
-// open makes the store as its operator does before the first process starts, without a worker
-// ID in use.
+// open makes the store, as its operator does before the first process starts. No worker ID is in
+// use.
 func (s *store) open() error {
 	l, err := lease.Acquire(context.Background(), s, &lease.Options{
 		Layout:   s.w.Layout,
@@ -79,7 +78,7 @@ func (s *store) open() error {
 	return nil
 }
 
-// worker returns what became of a worker ID. s.mu is held.
+// worker returns the state of a worker ID. s.mu must be held.
 func (s *store) worker(id int) *worker {
 	if s.workers[id] == nil {
 		s.workers[id] = new(worker)
@@ -87,7 +86,7 @@ func (s *store) worker(id int) *worker {
 	return s.workers[id]
 }
 
-// of is worker for callers that do not hold s.mu.
+// of returns a copy of the state of a worker ID.
 func (s *store) of(id int) worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +113,7 @@ func (s *store) wipe(e Event) {
 	s.wiped.Store(true)
 }
 
-// remove removes an entry. s.mu is held.
+// remove removes an entry. s.mu must be held.
 func (s *store) remove(key string) {
 	delete(s.entries, key)
 	if id, ok := workerOf(key); ok {
@@ -132,7 +131,7 @@ func workerOf(key string) (worker int, ok bool) {
 	return worker, err == nil
 }
 
-// read returns an entry as a client sees it. s.mu is held.
+// read returns an entry. If the read is not honest, a Lie may make it look old. s.mu must be held.
 func (s *store) read(key string, honest bool) lease.Entry {
 	e, ok := s.entries[key]
 	if !ok {
@@ -142,7 +141,7 @@ func (s *store) read(key string, honest bool) lease.Entry {
 	if ok && !honest && s.w.OwnClock && s.worker(id).record.State == lease.StateHeld && s.w.chance(s.faults.of(s.w, Lie)) {
 		e.Time = e.Time.Add(-time.Hour)
 	}
-	e.Value = slices.Clone(e.Value) // or who reads it could change what is stored
+	e.Value = slices.Clone(e.Value) // the client may change its copy
 	return e
 }
 
@@ -152,11 +151,11 @@ func (s *store) get(key string, honest bool) lease.Entry {
 	return s.read(key, honest)
 }
 
-// list returns the entries that are wanted.
+// list returns the entries whose keys are wanted.
 func (s *store) list(honest bool, wanted func(key string) bool) (found []lease.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(s.entries)) { // in no order chance would be
+	for _, key := range slices.Sorted(maps.Keys(s.entries)) { // in order, so that each run does the same
 		if wanted(key) {
 			found = append(found, s.read(key, honest))
 		}
@@ -190,7 +189,7 @@ func (s *store) Delete(_ context.Context, key, old string) error {
 type put struct {
 	key, old string
 	value    []byte
-	record   *record // what the value says, if the entry is a worker ID's
+	record   *record // the decoded value, if the entry is a worker ID's
 }
 
 // newPut returns a request.
@@ -205,7 +204,7 @@ func (s *store) newPut(key, old string, value []byte) put {
 	return r
 }
 
-// put is atomic. p is nil if it is the store's operator.
+// put stores an entry, and checks it if it is a record. p is nil for the store's operator.
 func (s *store) put(p *process, is put) (lease.Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +220,7 @@ func (s *store) put(p *process, is put) (lease.Entry, error) {
 		r := is.record
 		r.renewed = s.machine.Wall()
 		switch {
-		case r.State == lease.StateLost: // a reader of the watermark may say so, too
+		case r.State == lease.StateLost: // readers of the watermark save this, too
 			s.w.logf("store: %v, by %v", r, p)
 			s.worker(id).record = *r
 		case p != nil:
@@ -232,7 +231,7 @@ func (s *store) put(p *process, is put) (lease.Entry, error) {
 	return e, nil
 }
 
-// save checks and notes what a record says. s.mu is held.
+// save checks and keeps a record. s.mu must be held.
 func (s *store) save(p *process, w *worker, r *record) {
 	old, was := w.record, w.saved
 	w.record, w.saved, w.saver = *r, *r, p
@@ -241,7 +240,7 @@ func (s *store) save(p *process, w *worker, r *record) {
 	}
 	p.heard = time.Now()
 	if s.isStray(&old) {
-		old = record{} // nobody stamps by it
+		old = record{} // no ID is issued under it
 	}
 	s.checkSave(p, &old, r)
 	s.checkToken(p, &was, r)
@@ -253,22 +252,22 @@ func (s *store) save(p *process, w *worker, r *record) {
 	s.w.logf("store: save %d of %v, clock sequence %d, by %v", r.Saves, r, r.ClockSeq, p)
 }
 
-// isStray reports whether r is the first record of a newcomer that read the store before it lost
-// entries: the newcomer looks again before it stamps. s.mu is held.
+// isStray reports whether r is the first record of a newcomer that read the store before the store
+// lost entries. The newcomer reads the store again before it issues IDs. s.mu must be held.
 func (s *store) isStray(r *record) bool {
 	var door struct{ Name string }
 	return s.wiped.Load() && r.Saves == 1 && !r.Marked &&
 		(json.Unmarshal(s.entries["store"].Value, &door) != nil || door.Name != r.Store)
 }
 
-// isHolder notes whose token it is. s.mu is held.
+// isHolder records that p has a token. s.mu must be held.
 func (s *store) isHolder(token string, p *process) {
 	if held := s.holders[token]; !slices.Contains(held, p) && (p.w.LocalCopy || len(held) == 0 || p.isClone || held[0].isClone) {
 		s.holders[token] = append(held, p)
 	}
 }
 
-// sharesAll lets q be known as the holder of all that p holds.
+// sharesAll gives q, a clone of p, all tokens and worker IDs of p.
 func (s *store) sharesAll(p, q *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,19 +279,19 @@ func (s *store) sharesAll(p, q *process) {
 	maps.Copy(q.took, p.took)
 }
 
-// proposed is where new windows begin at the earliest.
+// proposed returns the watermark in the store, above which new windows begin.
 func (w *world) proposed() time.Time {
 	var m struct{ Proposed time.Time }
 	_ = json.Unmarshal(w.store.get("watermark", true).Value, &m)
 	return m.Proposed
 }
 
-// client is a process's way to the store.
+// client is a process's connection to the store. It implements lease.Store.
 type client struct {
 	p *process
 }
 
-// answer is what comes back.
+// answer is the answer to a request.
 type answer struct {
 	entry   lease.Entry
 	entries []lease.Entry
@@ -300,7 +299,7 @@ type answer struct {
 	err     error
 }
 
-// Now asks for the time, if the store has a clock.
+// Now returns the reading of the store's clock, if it has one.
 func (c client) Now(ctx context.Context) (time.Time, error) {
 	if !c.p.w.OwnClock {
 		return time.Time{}, errors.ErrUnsupported
@@ -309,13 +308,13 @@ func (c client) Now(ctx context.Context) (time.Time, error) {
 	return a.now, a.err
 }
 
-// Get asks for an entry.
+// Get returns an entry.
 func (c client) Get(ctx context.Context, key string) (lease.Entry, error) {
 	a := c.call(ctx, "get "+key, func(s *store) answer { return answer{entry: s.get(key, false)} })
 	return a.entry, a.err
 }
 
-// List asks for the entries with a prefix, of which the store reads one half later.
+// List returns the entries with a prefix. The store reads one half of them later than the other.
 func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
 	a := c.call(ctx, "list "+prefix, func(s *store) (a answer) {
 		for half := range 2 {
@@ -331,7 +330,7 @@ func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	return a.entries, a.err
 }
 
-// Put asks for a save.
+// Put stores an entry.
 func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	is := c.p.w.store.newPut(key, old, value)
 	if r := is.record; r != nil && r.State != lease.StateLost {
@@ -344,13 +343,12 @@ func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	return a.entry, a.err
 }
 
-// Delete asks for a removal.
+// Delete removes an entry.
 func (c client) Delete(ctx context.Context, key, old string) error {
 	return c.call(ctx, "delete "+key, func(s *store) answer { return answer{err: s.Delete(ctx, key, old)} }).err
 }
 
-// call sends a request over the network of the node, as that is now, and waits
-// for its answer for as long as the context says.
+// call sends a request over the node's network, and waits for the answer until ctx ends.
 func (c client) call(ctx context.Context, what string, serve func(*store) answer) answer {
 	p, w := c.p, c.p.w
 	if err := ctx.Err(); err != nil {

@@ -13,24 +13,24 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// When the random faults are over and all is well, a run has a few troubles, one after the other.
-// After the end of each cause, all has to be well within the bounds of its kind. During a deployment
-// and growth, all has to be well.
+// After the recovery from the random faults a run has a few troubles, one after another. From the
+// end of each cause, all is well within the bounds of its kind. During a deployment and growth, all
+// is well throughout.
 
-// Plan is a trouble that is to come.
+// Plan is a planned trouble.
 type Plan struct {
 	Trouble Trouble
-	Node    int           // whose it is, if it is of one process
-	For     time.Duration // how long its cause lasts
-	By      time.Duration // by how much a clock is wrong
-	N       int           // how many, or which
+	Node    int           // the node, if the trouble affects one process
+	For     time.Duration // the duration of the cause
+	By      time.Duration // the error of a clock
+	N       int           // selects a number or an entry
 }
 
 func (t Plan) String() string {
 	return fmt.Sprintf("%s (node %d, for %v, by %v, %d)", t.Trouble, t.Node, t.For, t.By, t.N)
 }
 
-// plan returns the troubles of a scenario. They have dice of their own.
+// plan returns n random troubles. Their dice do not depend on the rest of the scenario.
 func (s *Scenario) plan(n int) (all []Plan) {
 	r := rand.New(rand.NewPCG(s.Seed, 4))
 	lost := slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == StoreWiped })
@@ -46,9 +46,10 @@ func (s *Scenario) plan(n int) (all []Plan) {
 		}
 		possible := true
 		switch t.Trouble {
-		case Wipe, WipeOutage, WipePause, OutageWipe, Unreadable, WipeClock: // they take long
+		case Wipe, WipeOutage, WipePause, OutageWipe, Unreadable, WipeClock:
+			// These take three minutes, so they are rare, and not of short windows.
 			possible = r.IntN(3) == 0 && s.Window >= time.Second && (t.Trouble != WipeClock || s.OwnClock)
-			if lost { // all: nothing is promised if a mark is lost alone and its record after that
+			if lost { // nothing is promised if a mark is lost alone, and later its record: lose all
 				t.N -= t.N % 3
 			}
 			lost = lost || possible
@@ -57,7 +58,7 @@ func (s *Scenario) plan(n int) (all []Plan) {
 		case HolderClock, ReaderClock:
 			possible = !s.OneHost
 		case FullRange, ShortStarts:
-			// Otherwise a start has no time for its requests.
+			// Shorter windows leave a start no time for its requests.
 			possible = s.Reuse == lease.ReuseAny && s.Last < 16 && s.Window >= max(time.Second, 200*(s.Network+s.Late))
 		}
 		if possible {
@@ -67,8 +68,7 @@ func (s *Scenario) plan(n int) (all []Plan) {
 	return all
 }
 
-// Troubled takes the random faults out of a scenario, so that most of what happens are troubles,
-// and gives it more of these.
+// Troubled replaces the random faults of a scenario by more troubles.
 func (s *Scenario) Troubled() {
 	s.Events, s.Faults = nil, s.Window
 	for i := range s.Nodes {
@@ -78,12 +78,12 @@ func (s *Scenario) Troubled() {
 }
 
 const (
-	rolled       = 30 // processes are replaced, or start, in a deployment or growth
-	everyRolling = 10 // one of so many runs with troubles has these
+	rolled       = 30 // the number of processes that a deployment replaces, or that growth starts
+	everyRolling = 10 // one of this number of seeds has them in a run with troubles
 )
 
-// Rolling returns a scenario of a deployment and growth, in which a process starts each second, or
-// each 5 s. The fleet has as many processes as are replaced, with windows of 30 s.
+// Rolling returns a scenario of a deployment and growth, in which a process starts each second or
+// each 5 s. The deployment replaces the whole fleet. Windows are 30 s.
 func Rolling(seed uint64) *Scenario {
 	s := New(seed, rolled)
 	s.Layout, s.Last, s.LocalCopy = snowflake.DefaultLayout(), 1023, false
@@ -104,7 +104,7 @@ func Rolling(seed uint64) *Scenario {
 	return s
 }
 
-// victim returns the node whose trouble it is.
+// victim returns the node that a trouble affects.
 func (w *world) victim(t Plan) *node {
 	var present []*node
 	for _, n := range w.snapshotNodes() {
@@ -115,8 +115,8 @@ func (w *world) victim(t Plan) *node {
 	return present[t.Node%len(present)]
 }
 
-// befalls lets a trouble happen, and returns when its cause is over. It is false when the run ends
-// meanwhile.
+// befalls applies a trouble, and returns at the end of its cause. It returns false if the run ends
+// first.
 func (w *world) befalls(v *vigil) bool {
 	t, n, s := v.plan, v.victim, w.store
 	down := func(d time.Duration) bool {
@@ -161,7 +161,7 @@ func (w *world) befalls(v *vigil) bool {
 	case ReaderClock:
 		return wrong(w.reader.machine, t.By, lasts)
 	case HolderClock:
-		if most := w.maxLeap() - ms; !w.OwnClock { // it is accepted if it lasts
+		if most := w.maxLeap() - ms; !w.OwnClock { // a longer leap is accepted
 			t.For = min(t.For, most)
 		}
 		return wrong(n.machine, t.By, lasts)
@@ -187,8 +187,8 @@ func (w *world) befalls(v *vigil) bool {
 	return !w.isEnded()
 }
 
-// rolls lets processes be replaced, or start, one after the other. It begins when all have noticed
-// the reader.
+// rolls calls start for each process of a deployment or growth. Before, it gives all holders a
+// window to notice the reader.
 func (w *world) rolls(v *vigil, start func(i int)) bool {
 	if !w.sleep(w.Window) {
 		return false
@@ -202,7 +202,7 @@ func (w *world) rolls(v *vigil, start func(i int)) bool {
 	return true
 }
 
-// grows lets another process start, at once.
+// grows starts one more process.
 func (w *world) grows(v *vigil, i int) {
 	p := w.stranger(fmt.Sprintf("occupant-%d", i))
 	l, err := p.acquire(w.slack())
@@ -214,7 +214,7 @@ func (w *world) grows(v *vigil, i int) {
 	v.others = append(v.others, p)
 }
 
-// fills lets other processes take all worker IDs that are free. Then one of them dies, or all.
+// fills starts processes that take all free worker IDs. Then one of them dies, or all.
 func (w *world) fills(v *vigil) bool {
 	var all []*process
 	for i := 0; !w.isEnded(); i++ {
@@ -234,7 +234,7 @@ func (w *world) fills(v *vigil) bool {
 			return false
 		}
 		if v.isIn() {
-			v.nobody() // somebody who starts anew has left a worker ID for a moment
+			v.nobody() // a process that restarts has left a worker ID free for a moment
 		}
 	}
 	for _, p := range all {
@@ -243,7 +243,7 @@ func (w *world) fills(v *vigil) bool {
 	return !w.isEnded()
 }
 
-// stranger returns a process of a host that is none of the fleet's.
+// stranger returns a process on a host of its own, outside the fleet.
 func (w *world) stranger(owner string) *process {
 	n := newNode(w, len(w.Nodes)+100, Node{Window: w.Window})
 	n.owner = owner
@@ -252,7 +252,7 @@ func (w *world) stranger(owner string) *process {
 	return p
 }
 
-// generates makes a generator, without which a lease keeps the watermark back.
+// generates makes a generator, without which a lease delays the watermark.
 func (p *process) generates(l *lease.Lease) {
 	g, err := snowflake.NewLeased(l, nil)
 	if err != nil {
@@ -261,7 +261,7 @@ func (p *process) generates(l *lease.Lease) {
 	p.gets(l, g)
 }
 
-// garble lets one entry be unreadable. If its worker ID would be missed, it is another entry.
+// garble makes one entry unreadable. It spares worker IDs that the processes need.
 func (s *store) garble(n int) {
 	spare := s.w.mayStart(1)
 	s.mu.Lock()
@@ -288,7 +288,7 @@ func (s *store) garble(n int) {
 	s.w.logf("store: %s cannot be read", key)
 }
 
-// mayStart reports whether there is a worker ID for a newcomer, and some more.
+// mayStart reports whether there are worker IDs for a newcomer and more others.
 func (w *world) mayStart(more int) bool {
 	s := w.store
 	s.mu.Lock()
@@ -310,4 +310,5 @@ func (w *world) mayStart(more int) bool {
 	return unused > more || w.Reuse == lease.ReuseKeep && kept && more == 0
 }
 
+// newcomer is the owner of the process that asks for a worker ID after a trouble.
 const newcomer = "newcomer"

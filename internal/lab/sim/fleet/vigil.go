@@ -18,33 +18,33 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// vigil is what is seen of a fleet during a trouble and after it.
+// vigil is the watch over a fleet during a trouble and until it is well again.
 type vigil struct {
 	plan   Plan
 	victim *node
-	begun  time.Time     // of the cause
-	over   time.Time     // its end
-	others []*process    // who fill the range of worker IDs until all is well
-	filled bool          // somebody did
-	ends   chan struct{} // closed when the vigil is
+	begun  time.Time     // the beginning of the cause
+	over   time.Time     // the end of the cause
+	others []*process    // processes outside the fleet, which end with the vigil
+	filled bool          // processes outside the fleet hold all free worker IDs
+	ends   chan struct{} // closed at the end of the vigil
 
 	mu      sync.Mutex
-	awaited bool          // a newcomer
-	started time.Time     // when the newcomer got a worker ID
-	why     error         // it has none yet
-	lag     time.Duration // the longest of the watermark
-	late    time.Time     // when the watermark was last found late,
-	because string        // and why
+	awaited bool          // a newcomer is waiting for a worker ID, or has got it
+	started time.Time     // the time at which the newcomer got its worker ID
+	why     error         // of the newcomer's last attempt that failed
+	lag     time.Duration // the watermark's longest lag
+	late    time.Time     // the last reading of a late watermark
+	because string        // the reason of that lag
 }
 
-// restart forgets what was seen until now.
+// restart discards what was seen so far.
 func (v *vigil) restart() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.begun, v.late, v.lag = time.Now(), time.Time{}, 0
 }
 
-// endures lets the troubles happen, one after the other, each when all is well.
+// endures applies the troubles one after another, each when all is well.
 func (w *world) endures() {
 	w.troubled.Store(true)
 	w.reader = newReader(w)
@@ -55,8 +55,8 @@ func (w *world) endures() {
 	}
 }
 
-// settles waits until all is well: all nodes issue IDs, all clocks are right and nothing lies in
-// the future. It returns false if what the random faults left behind does not end soon.
+// settles waits until all is well: all nodes issue IDs, all clocks are right and nothing in the
+// store is in the future. It returns false if the effects of the random faults do not end soon.
 func (w *world) settles() bool {
 	for end := time.Now().Add(w.maxLeap() + 5*w.Window + 5*time.Second + w.healing()); ; {
 		why, least := w.unsettled()
@@ -77,11 +77,11 @@ func (w *world) settles() bool {
 // now returns true time.
 func (w *world) now() time.Time { return w.Start.Add(time.Since(w.begun)) }
 
-// lasting is the duration of what does not end in a run.
+// lasting is the duration of a state that does not end within a run.
 const lasting = time.Duration(math.MaxInt64)
 
-// unsettled returns what is not well, and its least duration from now on. If all is well, why is
-// empty.
+// unsettled returns a reason why all is not well, and how long it lasts at least. If all is well,
+// the reason is empty.
 func (w *world) unsettled() (why string, least time.Duration) {
 	now := w.now()
 	if ahead := w.proposed().Sub(now); ahead > time.Second {
@@ -113,18 +113,18 @@ func (w *world) unsettled() (why string, least time.Duration) {
 	return "", 0
 }
 
-// unsettled is the part of the method of world that is about the store's records.
+// unsettled is world.unsettled for the records in the store.
 func (s *store) unsettled(now time.Time) (why string, least time.Duration) {
 	w := s.w
 	unused, nodes := w.Last+1, len(w.snapshotNodes())
 	engine, most := s.machine.Wall(), now.Add(2*w.Window+time.Second)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(s.workers)) { // so that each run says the same
+	for _, id := range slices.Sorted(maps.Keys(s.workers)) { // in order, so that each run returns the same
 		is := s.workers[id]
 		switch bound := last(is.record); {
 		case is.record.renewed.After(engine) && is.record.State == lease.StateHeld:
-			// A reader without a past takes its holder for alive.
+			// A new reader would count its holder as alive.
 			return fmt.Sprintf("worker ID %d was saved when the store's clock was ahead", id), 0
 		case is.record.State == lease.StateLost:
 			return fmt.Sprintf("worker ID %d is lost", id), 0
@@ -152,8 +152,8 @@ func last(r record) (bound time.Time) {
 	return bound
 }
 
-// slack is what a step of the protocol may take besides windows: because of the network, the
-// timers, and how often a node calls.
+// slack is the time that a step of the protocol may take in addition to windows: for the network,
+// for timers, and for the gaps between a node's calls.
 func (w *world) slack() time.Duration {
 	slowest := time.Duration(0)
 	for _, n := range w.Nodes {
@@ -165,7 +165,7 @@ func (w *world) slack() time.Duration {
 	return time.Second + 20*w.Layout.Unit + 4*max(slowest, 200*ms) + 40*(w.Network+w.Late)
 }
 
-// endure is false when the run ends meanwhile.
+// endure applies a trouble and checks its limits. It returns false if the run ends.
 func (w *world) endure(t Plan) bool {
 	v := &vigil{plan: t, victim: w.victim(t), begun: time.Now(), ends: make(chan struct{})}
 	w.logf("EVENT: node %d: TROUBLE: %v", v.victim.id, t)
@@ -212,8 +212,8 @@ func (w *world) endure(t Plan) bool {
 	return true
 }
 
-// comes lets a newcomer ask for a worker ID until it gets one. Each of its attempts lasts as long
-// as limit, if that is not 0.
+// comes starts a newcomer, which asks for a worker ID until it gets one. limit bounds each attempt;
+// 0 is longer than any wait.
 func (v *vigil) comes(w *world, limit time.Duration) {
 	v.mu.Lock()
 	v.awaited = true
@@ -270,15 +270,15 @@ func (v *vigil) isIn() bool {
 	return !v.started.IsZero()
 }
 
-// nobody lets no newcomer be awaited.
+// nobody ends the wait for a newcomer.
 func (v *vigil) nobody() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.awaited = false
 }
 
-// steady returns since when a node has issued IDs without a gap, or zero if it does not issue now;
-// and when it issued last, and what its last call returned.
+// steady returns the time since which a node has issued IDs without a gap, or zero if it issues
+// none now; the time of its last ID; and the error of its last call.
 func (n *node) steady(w *world) (since, last time.Time, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -289,16 +289,15 @@ func (n *node) steady(w *world) (since, last time.Time, err error) {
 	return since, last, n.lastErr
 }
 
-// tolerance is how long a node may issue nothing though nothing is wrong.
+// tolerance is the longest time between IDs that is not a gap.
 func (n *node) tolerance() time.Duration { return n.w.Window/3 + n.w.slack() }
 
-// afterwards returns how long something took that came at a time, from the end of the cause, or
-// from another time.
+// afterwards returns the time from one instant to another, or 0 if at is the earlier one.
 func afterwards(at, from time.Time) time.Duration { return max(0, at.Sub(from)) }
 
-// more is how much longer a trouble lasts if there are hardly more worker IDs than processes: a
-// holder that could not put its record back may leave the mark, and then nobody waits for that
-// record before the store is open again.
+// more returns the additional time of a trouble if there are few more worker IDs than processes. A
+// holder that could not put its record back may leave the mark, and the wait for that record only
+// begins when the store is open again.
 func (w *world) more(l Limits) time.Duration {
 	if l.Issue.Plus > 0 && w.Last+1 < 2*len(w.snapshotNodes())+2 {
 		return healed
@@ -306,7 +305,7 @@ func (w *world) more(l Limits) time.Duration {
 	return 0
 }
 
-// lateness says what is not well and should be by now.
+// lateness returns the limit that is broken, if any.
 func (v *vigil) lateness(w *world, l Limits) string {
 	since, slack := time.Since(v.over), w.slack()
 	for _, n := range w.snapshotNodes() {
@@ -373,7 +372,8 @@ func (v *vigil) isWell(w *world) bool {
 	return (!v.awaited || !v.started.IsZero()) && v.late.Before(before)
 }
 
-// measure notes how long it took. Only runs that are like each other are compared.
+// measure records the times of a trouble, if the run is comparable: with windows of 3 s, short
+// ticks and a fast network.
 func (v *vigil) measure(w *world) {
 	rolls := limitsOf(v.plan.Trouble).Watermark.Lag
 	if w.Window != 3*time.Second && !rolls || w.Layout.Unit > 10*ms || w.Network > ms || w.Late > ms {
@@ -400,14 +400,14 @@ func (v *vigil) measure(w *world) {
 	w.worst.add(v.plan.Trouble, worst)
 }
 
-// Took is the worst that was measured of a trouble: times as in Limits. Windows are of 3 s or, in
+// Took has the longest times measured of a trouble, as in Limits, with windows of 3 s or, in
 // deployments and growth, 30 s.
 type Took struct {
-	Runs                    int
+	Runs                    int // the number of measurements
 	Issue, Start, Watermark time.Duration
 }
 
-// Worst has the worst of each trouble.
+// Worst has the longest times of each trouble.
 type Worst map[Trouble]Took
 
 func (m Worst) add(t Trouble, o Took) {
@@ -415,21 +415,20 @@ func (m Worst) add(t Trouble, o Took) {
 	m[t] = Took{is.Runs + o.Runs, max(is.Issue, o.Issue), max(is.Start, o.Start), max(is.Watermark, o.Watermark)}
 }
 
-// Add adds what other runs measured.
+// Add adds the measurements of other runs.
 func (m Worst) Add(o Worst) {
 	for t, took := range o {
 		m.add(t, took)
 	}
 }
 
-// reader reads the watermark during the troubles. In some runs it remembers what it saw, and in the
-// other ones each reading is that of a new process, as a command's is. Such a process knows how
-// long something has not changed by the clock of its host, and that a holder is dead by the store's
-// clock, too; in the other runs it could not know.
+// reader reads the watermark during the troubles. In half of the seeds it forgets its earlier
+// readings, as a command does, if the clock of its host or of the store then tells it which holders
+// are dead.
 type reader struct {
 	*process
 	forgets bool
-	past    *lease.WatermarkReader
+	reading *lease.WatermarkReader
 }
 
 func newReader(w *world) *reader {
@@ -437,7 +436,7 @@ func newReader(w *world) *reader {
 	return &reader{p, w.Seed%4 < 2, lease.NewWatermarkReader(client{p: p})}
 }
 
-// reads reads the watermark until a vigil ends.
+// reads reads the watermark until the vigil ends.
 func (r *reader) reads(v *vigil) {
 	w := r.w
 	most := 2*w.Window + w.slack()
@@ -446,11 +445,11 @@ func (r *reader) reads(v *vigil) {
 	}
 	for w.sleep(min(max(w.Window/8, 100*ms), time.Second)) && !v.hasEnded() {
 		if r.forgets && (w.OneHost || w.OwnClock && limitsOf(v.plan.Trouble).Watermark.Plus == 0) {
-			r.past = lease.NewWatermarkReader(client{p: r.process})
+			r.reading = lease.NewWatermarkReader(client{p: r.process})
 		}
 		due := w.dueMark(r.machine)
 		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), seam.Reader{}, r.machine), w.Window+w.slack())
-		m, err := r.past.Read(ctx)
+		m, err := r.reading.Read(ctx)
 		cancel()
 		if errors.Is(err, errDead) {
 			continue
@@ -472,8 +471,8 @@ func (r *reader) reads(v *vigil) {
 	}
 }
 
-// dueMark returns the time that the watermark follows: that of the clock which is behind all
-// others, but no later than the latest bound.
+// dueMark returns the time that the watermark follows: the reading of the clock furthest behind,
+// but no later than the latest bound.
 func (w *world) dueMark(reader *machine) time.Time {
 	due := w.now()
 	for _, m := range []*machine{reader, w.store.machine} {

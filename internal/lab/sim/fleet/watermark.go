@@ -11,14 +11,14 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// poll reads the watermark again and again, as pollers do: sometimes two at once. A poller is a
-// process without IDs. One of three reads as a command does, which remembers nothing.
+// poll reads the watermark repeatedly and checks that it never falls. A poller issues no IDs. In
+// one of three seeds each reading is a new reader's, as a command's is.
 func (w *world) poll(number int) {
 	n := newNode(w, len(w.Nodes)+number, Node{Window: w.Window})
 	n.faults.change(Delay, int(w.Window/8))
 	s := client{p: newProcess(n, 0)}
 	reader := lease.NewWatermarkReader(s)
-	// Until the watermark is read, a holder may change to any clock sequence that has passed.
+	// Before the first reading, holders may change to any clock sequence whose bound has passed.
 	if w.Layout.ClockSeqBits > 0 && w.Seed%2 == 0 && !w.sleep(w.Faults/2) {
 		return
 	}
@@ -50,16 +50,17 @@ func (w *world) poll(number int) {
 	}
 }
 
-// transaction is what is known when a call begins.
+// transaction is the state at the beginning of a call.
 type transaction struct {
-	done      func() // ends the Hold, if there is one
+	done      func() // ends the Hold; nil: there is none
 	watermark snowflake.ID
 	grant     snowflake.Grant
-	heard     time.Time // the lease's last save
+	heard     time.Time // the process's last save
 }
 
-// begins begins a call for so many IDs. In a run with troubles no Hold lasts longer than a window:
-// it would keep the watermark back, and rightly.
+// begins returns the state at the beginning of a call for a number of IDs, and calls Hold at
+// random. In a run with troubles no Hold lasts longer than a window, because it would delay the
+// watermark.
 func (p *process) begins(ids int) (t transaction) {
 	t.grant = p.lease.Grant()
 	p.w.store.mu.Lock()
@@ -73,15 +74,16 @@ func (p *process) begins(ids int) (t transaction) {
 	return t
 }
 
+// mark returns the highest watermark read so far.
 func (w *world) mark() snowflake.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.watermark
 }
 
-// checkWatermark: no ID is at or below a watermark that was read before the call or, if there is a
-// Hold, before its end. What may be is an ID of a process that was not heard of for a window and
-// whose window the watermark has passed, and of a clone.
+// checkWatermark checks that each ID is above every watermark read before the call or, with a Hold,
+// before the end of the Hold. Clones are exempt, and so are processes that did not save for a
+// window, if the watermark has passed their window.
 func (p *process) checkWatermark(t transaction, ids []snowflake.ID) {
 	w := p.w
 	most := t.watermark
@@ -91,7 +93,7 @@ func (p *process) checkWatermark(t transaction, ids []snowflake.ID) {
 	}
 	passed := w.Layout.Decode(most).Time.Add(w.Layout.Unit)
 	w.store.mu.Lock()
-	// If this is true, the process may not have looked at the watermark yet.
+	// A process that has just saved may not have read the watermark since.
 	silent := w.store.faults.everLied() || time.Since(t.heard) > p.Window || time.Since(p.late) < p.Window
 	w.store.mu.Unlock()
 	for _, id := range ids {

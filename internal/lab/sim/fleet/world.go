@@ -16,7 +16,7 @@ import (
 
 // Failure is a broken promise.
 type Failure struct {
-	Promise string // which one
+	Promise string // its name
 	Detail  string
 }
 
@@ -25,25 +25,25 @@ func (f *Failure) Error() string { return f.Promise + ": " + f.Detail }
 // Result is what a run found.
 type Result struct {
 	Failure *Failure
-	Trace   []string // if it was asked for
+	Trace   []string // empty without tracing
 	Totals  Totals
 	Worst   Worst
 }
 
-// Settings say what a process simulates.
+// Settings are the arguments of a process that runs seeds.
 type Settings struct {
-	From, To, Every uint64 // the seeds: the first, the end, and one of how many
-	Nodes           int    // of each fleet; 0: as many as the seed says
+	From, To, Every uint64 // the seeds from From to To-1, in steps of Every
+	Nodes           int    // the nodes of each fleet; 0: the seed decides
 
-	Troubles bool    // take the seeds' fleets with more troubles and without other faults
-	Trouble  Trouble // of these only the seeds with this trouble, and only this trouble
-	Mutant   string  // the deliberate defect that is switched on
-	Trace    bool    // print what happened, whether it fails or not
-	Brief    bool    // do not say what failed, but for the report
-	Report   string  // a file for a Report
+	Troubles bool    // more troubles, and no random faults
+	Trouble  Trouble // with Troubles: this trouble alone, and no seeds without it
+	Mutant   string  // the mutant that is switched on
+	Trace    bool    // print the trace of each run
+	Brief    bool    // do not explain a failure
+	Report   string  // the file to which the Report is appended
 }
 
-// Report is what a run of many seeds found.
+// Report is the result of many seeds.
 type Report struct {
 	Seeds   int
 	Failed  bool
@@ -53,39 +53,39 @@ type Report struct {
 	Worst   Worst
 }
 
-// Totals count what happened, by what it is: see Counted.
+// Totals counts events by name. Counted has the names.
 type Totals map[string]uint64
 
-// Counted is what each sound run of many seeds counts.
+// Counted has the names whose counts are not zero after many seeds.
 var Counted = []string{
 	"node-seconds", "IDs", "faults", "processes", "leases", "worker IDs replaced", "clones", "IDs with an issuer",
 	"calls found the clock behind",
 	"bumps", "waits", "errors", "watermarks",
 }
 
-// Add adds what another run counted.
+// Add adds the counts of another run.
 func (t Totals) Add(o Totals) {
 	for what, n := range o {
 		t[what] += n
 	}
 }
 
-// world is a run.
+// world is the state of a run.
 type world struct {
 	*Scenario
-	begun    time.Time // virtual
+	begun    time.Time // the virtual time of the start
 	store    *store
 	nodes    []*node
-	dir      string // for local copies
+	dir      string // has the local copies
 	wg       sync.WaitGroup
-	gates    atomic.Int64  // passed so far
-	over     atomic.Bool   // the random faults are,
-	troubled atomic.Bool   // and the troubles have begun
-	done     chan struct{} // closed when the run ends, which the first failure does
-	end      func()        // ends the run
+	gates    atomic.Int64  // the number of pauses so far
+	over     atomic.Bool   // the random faults have ended
+	troubled atomic.Bool   // the troubles have begun
+	done     chan struct{} // closed at the end of the run
+	end      func()        // ends the run, as the first failure does
 
 	mu      sync.Mutex
-	rand    *rand.Rand // of the network and of the load
+	rand    *rand.Rand // decides about the network and the load
 	trace   []string
 	tracing bool
 	totals  Totals
@@ -95,25 +95,25 @@ type world struct {
 	clones  []cloned
 	worst   Worst
 
-	reader *reader // during the troubles
+	reader *reader // reads the watermark during the troubles
 
-	watermark snowflake.ID // the highest that was read
+	watermark snowflake.ID // the highest one read
 }
 
-// issue is who issued an ID, and when.
+// issue is the issuer of an ID, and the time since the start of the run.
 type issue struct {
 	by *process
 	at time.Duration
 }
 
-// cloned is a window that two processes have in common.
+// cloned is a window that the processes of a cloned machine have in common.
 type cloned struct {
 	worker, seq int
-	bound, at   time.Time // its end, and the clock's reading at the cloning
+	bound, at   time.Time // the window's end, and the clock's reading at the cloning
 }
 
-// Run runs a scenario. It has to be called in a synctest bubble. dir is an empty
-// directory for local copies.
+// Run runs a scenario. It must be called in a synctest bubble. dir is an empty directory for local
+// copies.
 func Run(s *Scenario, dir string, tracing bool) *Result {
 	w := &world{
 		Scenario: s,
@@ -154,18 +154,18 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 	w.end()
 	w.wg.Wait()
 	took := time.Since(w.begun)
-	time.Sleep(24 * time.Hour) // until no goroutine is stopped any more
+	time.Sleep(24 * time.Hour) // until all pauses have ended
 	w.count("node-seconds", uint64(took.Seconds()*float64(len(w.nodes))))
 	return &Result{w.failure, w.trace, w.totals, w.worst}
 }
 
-// settling returns the time within which all effects of the faults end. It is ten windows and ten
-// seconds, or less if windows are long: no bound is longer than three windows.
+// settling returns the time within which the effects of the random faults end: ten windows and ten
+// seconds or, if windows are long, three windows and 40 s.
 func (w *world) settling() time.Duration {
 	return min(10*w.Window, 3*w.Window+30*time.Second) + 10*time.Second + 20*w.Layout.Unit + w.healing()
 }
 
-// healing is how long newcomers may wait if the store has lost entries, also twice.
+// healing returns the longest wait of newcomers for entries that the store has lost, also twice.
 func (w *world) healing() time.Duration {
 	if !w.isWiped() {
 		return 0
@@ -181,10 +181,11 @@ func (w *world) snapshotNodes() []*node {
 	return slices.Clone(w.nodes)
 }
 
-// play lets the events happen.
+// play applies the events, and returns when the random faults end. It returns false if the run
+// ends.
 func (w *world) play() bool {
 	for i, e := range w.Events {
-		at := e.At + time.Duration(i)*us // no two at the same time
+		at := e.At + time.Duration(i)*us // no two events at the same time
 		w.wg.Go(func() {
 			if !w.sleep(at) || w.over.Load() || w.Nodes[e.Node].Absent {
 				return
@@ -196,7 +197,7 @@ func (w *world) play() bool {
 	return w.sleep(w.Faults)
 }
 
-// finish ends the faults, and waits until all have recovered.
+// finish ends the random faults, checks the recovery, and applies the troubles.
 func (w *world) finish() {
 	w.logf("all faults end")
 	w.over.Store(true)
@@ -222,7 +223,7 @@ func (w *world) finish() {
 	w.checkHistory()
 }
 
-// sleep is false when the run ends meanwhile.
+// sleep returns false if the run ends during the sleep.
 func (w *world) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d + 1) // a timer of 0 would fire at once
 	defer timer.Stop()
@@ -234,7 +235,7 @@ func (w *world) sleep(d time.Duration) bool {
 	}
 }
 
-// after calls f in a goroutine of its own, unless the run ends before.
+// after calls f in its own goroutine after d, unless the run has ended.
 func (w *world) after(d time.Duration, f func()) {
 	w.wg.Add(1)
 	time.AfterFunc(d+1, func() {
@@ -254,19 +255,19 @@ func (w *world) isEnded() bool {
 	}
 }
 
-// chance is true in so many of 100 cases.
+// chance returns true with a probability in percent.
 func (w *world) chance(percent int) bool { return percent > 0 && w.intN(100) < percent }
 
 func (w *world) intN(n int) int { return int(w.up(time.Duration(n))) }
 
-// up returns a duration under d.
+// up returns a random duration below d.
 func (w *world) up(d time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Duration(w.rand.Int64N(int64(max(d, 1))))
 }
 
-// late says how much longer than asked for a sleep takes.
+// late returns the delay of a timer.
 func (w *world) late(r *rand.Rand) time.Duration {
 	if w.Late == 0 || r.IntN(4) == 0 {
 		return 0
@@ -282,7 +283,7 @@ func (w *world) logf(format string, args ...any) {
 	}
 }
 
-// fail notes the first broken promise.
+// fail ends the run with a broken promise. The first one counts.
 func (w *world) fail(promise, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	w.logf("BROKEN: %s: %s", promise, detail)
@@ -300,7 +301,7 @@ func (w *world) count(what string, n uint64) {
 	w.totals[what] += n
 }
 
-// apply lets an event happen.
+// apply applies an event, and returns at its end.
 func (w *world) apply(e Event) {
 	n := w.snapshotNodes()[e.Node]
 	if e.isLoad() {
@@ -343,14 +344,14 @@ func (w *world) apply(e Event) {
 	}
 }
 
-// faults are the faults of the network or of the store that last for a while.
+// faults are the lasting faults of a node's network or of the store.
 type faults struct {
 	mu   sync.Mutex
-	on   map[Kind]int // percent, or how many, or the longest Delay
-	lied bool         // ever
+	on   map[Kind]int // percent, or the longest Delay, or the number of faults at once
+	lied bool         // there was a Lie
 }
 
-// last lets a fault begin and end.
+// last applies a fault for its duration.
 func (f *faults) last(w *world, e Event) {
 	by := e.N
 	switch e.Kind {
@@ -374,7 +375,7 @@ func (f *faults) change(k Kind, by int) {
 	f.lied = f.lied || k == Lie
 }
 
-// of returns how much of a fault there is now.
+// of returns the current extent of a fault.
 func (f *faults) of(w *world, k Kind) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -390,8 +391,8 @@ func (f *faults) everLied() bool {
 	return f.lied
 }
 
-// fileStep crashes the process whose local copy is being saved, if it is to crash at this
-// step.
+// fileStep is called before each step of a save to a local copy. It crashes the process if it is
+// due to crash there.
 func (w *world) fileStep(dir, step string) {
 	for _, n := range w.snapshotNodes() {
 		if n.copyDir() == dir {

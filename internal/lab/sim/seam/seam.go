@@ -1,6 +1,6 @@
-// Package seam connects packages snowflake and lease with the simulator: it has their
-// dice, the machine below their built-in clocks, and the name of the mutant. Only the
-// simulator's build of the packages imports it.
+// Package seam connects packages snowflake and lease with the simulator: it has their random
+// numbers, the machine below their built-in clocks, and the mutant. Only the simulator's build of
+// the packages imports it.
 package seam
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Machine is what a built-in clock reads.
+// Machine has the clocks that a built-in clock reads.
 type Machine interface {
 	Wall() time.Time
 	Mono() time.Duration
@@ -23,44 +23,43 @@ const Variable = "SNOWFLAKE_MUTANT"
 // Mutant is the name of the deliberate defect that is switched on.
 var Mutant = os.Getenv(Variable)
 
-// What the overlay adds to packages snowflake and lease. Their types cannot be
-// named here, because they import this package.
+// The overlay's additions to packages snowflake and lease, which import this package. So their
+// types are any here.
 var (
-	// NewClock returns a SystemClock of a machine.
+	// NewClock returns a SystemClock that reads a machine.
 	NewClock func(m Machine) any
 
-	// CloneClock returns a copy of a built-in clock, of another machine.
+	// CloneClock returns a copy of a built-in clock that reads another machine.
 	CloneClock func(clock any, m Machine) any
 
-	// CloneLease returns a copy of a *lease.Lease, as a machine has it that was
-	// cloned, and the bound up to which both may stamp. It is nil while the
-	// lease is being changed or replaced.
+	// CloneLease returns a copy of a *lease.Lease, as on a cloned machine, its clock sequence, and
+	// the bound up to which both may issue IDs. The copy is nil while the lease is being changed
+	// or replaced.
 	CloneLease func(lease, store, clock any, generation *atomic.Uint64) (clone any, seq int, bound time.Time)
 
-	// Generations has an *atomic.Uint64 for each simulated machine whose hypervisor tells
-	// that it was cloned, by the machine's name.
+	// Generations has an *atomic.Uint64, by the path of the device, for each simulated machine
+	// whose hypervisor reports clones.
 	Generations sync.Map
 
-	// BootClock returns the name of the host of all processes, and how long ago it was booted; an
-	// empty name if there are many hosts.
+	// BootClock returns the name of the only host and the time since its boot. If there are many
+	// hosts, the name is empty.
 	BootClock = func() (string, time.Duration) { return "", 0 }
 
-	// KillLease ends the goroutine that renews a *lease.Lease, and the calls that wait
-	// for it, as when its process dies.
+	// KillLease ends the goroutine of a *lease.Lease, and the calls that wait for it, as the death
+	// of its process does.
 	KillLease func(lease any)
 
-	// Granted is called before a lease grants a window that ends at to, if it is not nil.
+	// Granted, if not nil, is called before a lease grants a window that ends at to.
 	Granted func(token string, worker, seq int, to time.Time)
 
-	// CloneGenerator returns a copy of a *snowflake.Generator that has a cloned
-	// lease.
+	// CloneGenerator returns a copy of a *snowflake.Generator with a cloned lease and clock.
 	CloneGenerator func(generator, lease, clock any) any
 )
 
 // Reader is the key of the Machine in the context of a reader of the watermark.
 type Reader struct{}
 
-// Dice are what chance decides in the packages, and in the world around them.
+// dice decides what is random in the packages, and calls back into the simulator.
 var dice = struct {
 	sync.Mutex
 	*rand.Rand
@@ -68,9 +67,9 @@ var dice = struct {
 	step func(dir, step string)
 }{Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 
-// Reset begins a run with new dice. If a sleep ends late, late says by how much. step is
-// called before each step of a file's save. Without Reset, which the tests of the packages
-// do not call, chance is as it is outside the simulator.
+// Reset begins a run with the random numbers of a seed. late returns the delay of a timer. step is
+// called before each step of a save to a file. Without Reset, as in the packages' own tests, the
+// seed is random, timers are in time, and saves have no callback.
 func Reset(seed uint64, late func(*rand.Rand) time.Duration, step func(dir, step string)) {
 	dice.Lock()
 	defer dice.Unlock()
@@ -97,9 +96,8 @@ func Text() string {
 	return string(b)
 }
 
-// Late returns how much longer than asked for a sleep takes: up to a millisecond
-// more than late says, so that hardly any two wake at one time, in an order that
-// would be chance.
+// Late returns the delay of a timer: up to a millisecond more than Reset's late, so that hardly any
+// two timers fire at the same time, in an order that no seed decides.
 func Late() time.Duration {
 	dice.Lock()
 	defer dice.Unlock()
@@ -109,7 +107,7 @@ func Late() time.Duration {
 	return dice.late(dice.Rand) + time.Duration(dice.Rand.Int64N(int64(time.Millisecond)))
 }
 
-// Step is called before each step of a file's save.
+// Step calls Reset's step.
 func Step(dir, step string) {
 	dice.Lock()
 	f := dice.step
