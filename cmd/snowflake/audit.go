@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
-	"github.com/seed-5394e6b1/snowflake/internal/input"
 )
 
 func auditCommand(s *command.Streams) *cobra.Command {
@@ -20,22 +19,18 @@ it finds IDs that were issued without a lease. It also reads a database's table.
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 	}
-	var options input.Options
-	options.Flags(c.Flags())
-	ordered := c.Flags().Bool("order", false, "the IDs are in the order of issue: an older one is a fault")
-	listed := c.Flags().IntP("count", "n", 20, "how `many` of each kind to list")
+	var o audit.Options
+	o.Flags(c.Flags())
 	layout := layoutFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		if err := command.AtLeast("count", *listed, 1); err != nil {
+		if err := o.Check(); err != nil {
 			return err
 		}
-		a := audit.New(*layout, s.Now(), *listed)
-		a.Ordered = *ordered
-		r, err := a.Read(s, options, args)
+		r, err := audit.New(*layout, s.Now(), o).Read(s, args)
 		if err != nil {
 			return err
 		}
-		return r.Print(s, *listed, true)
+		return r.Print(s, o.Listed, true)
 	}
 	return c
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/internal/audit/leases"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
-	"github.com/seed-5394e6b1/snowflake/internal/input"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -29,9 +28,8 @@ type auditFlags struct {
 	store, database, query, from string
 	follow, metrics, since       string
 	every                        time.Duration
-	batch, listed                int
-	ordered                      bool
-	input                        input.Options
+	batch                        int
+	list                         audit.Options
 	leases                       leases.Options
 }
 
@@ -91,9 +89,7 @@ rows, and then they count from its start.`,
 	fs.IntSliceVar(&f.leases.Datacenters, "datacenter", nil,
 		"`NUMBERS` of the datacenters whose leases are in the store, if the layout has datacenters")
 	fs.StringVar(&f.since, "since", "", "skip IDs before this `TIME`, such as 2026-06-01, when the store was made or restored")
-	fs.IntVarP(&f.listed, "count", "n", 20, "how `many` of each kind to list")
-	f.input.Flags(fs)
-	fs.BoolVar(&f.ordered, "order", false, "the IDs of files are in the order of issue: an older one is a fault")
+	f.list.Flags(fs)
 	fs.StringVar(&f.query, "query", "", "`SQL` whose one column has the IDs, such as SELECT id FROM orders")
 	fs.StringVar(&f.database, "database", "",
 		"`URL` of the database of --query: postgres://HOST/DATABASE, mysql://HOST/DATABASE or sqlite:FILE.\n"+
@@ -137,9 +133,9 @@ func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error
 	var r *audit.Report
 	var ended error
 	if f.query == "" {
-		a := audit.New(c.Layout(), p.Now(), f.listed)
-		a.Ordered, a.Also = f.ordered, c.Add
-		r, err = a.Read(p.Streams, f.input, args)
+		a := audit.New(c.Layout(), p.Now(), f.list)
+		a.Also = c.Add
+		r, err = a.Read(p.Streams, args)
 	} else {
 		upTo := max(after, c.First()-1)
 		ended = f.auditTable(ctx, p, s, c, &upTo)
@@ -159,7 +155,7 @@ func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error
 	if ended == nil && r.Unread == 0 {
 		ended = f.writeMetrics(compared)
 	}
-	answer := r.Print(p.Streams, f.listed, f.query == "")
+	answer := r.Print(p.Streams, f.list.Listed, f.query == "")
 	return cmp.Or(ended, answer)
 }
 
@@ -204,7 +200,7 @@ func (f *auditFlags) check(files int) (after snowflake.ID, err error) {
 		return 0, command.Refused("--metrics-file %q does not end in .prom, so the collector would not read it", f.metrics)
 	}
 	err = errors.Join(
-		command.AtLeast("every", f.every, 100*time.Millisecond), command.AtLeast("batch", f.batch, 1), command.AtLeast("count", f.listed, 1))
+		command.AtLeast("every", f.every, 100*time.Millisecond), command.AtLeast("batch", f.batch, 1), f.list.Check())
 	if err != nil {
 		return 0, err
 	}

@@ -109,11 +109,34 @@ type Gap struct {
 
 func (g Gap) length() time.Duration { return g.To.Sub(g.From.Time) }
 
-// Audit collects IDs in the order of the input, and finds faults.
-type Audit struct {
+// Options are the settings of an audit.
+type Options struct {
 	// Ordered makes it a fault that an ID is more than a second older than the previous ID of its
 	// worker. The input must be in the order of issue.
 	Ordered bool
+
+	Listed int // bounds the findings of each kind
+	Input  input.Options
+}
+
+// Flags defines the flags of o.
+func (o *Options) Flags(fs command.FlagSet) {
+	o.Input.Flags(fs)
+	fs.BoolVar(&o.Ordered, "order", false, "the IDs are in the order of issue: an older one is a fault")
+	fs.IntVarP(&o.Listed, "count", "n", 20, "how `many` of each kind to list")
+}
+
+// Check returns an error if a flag is wrong.
+func (o *Options) Check() error {
+	if err := o.Input.Check(); err != nil {
+		return command.Refused("%w", err)
+	}
+	return command.AtLeast("count", o.Listed, 1)
+}
+
+// Audit collects IDs in the order of the input, and finds faults.
+type Audit struct {
+	Options
 
 	// Also is called with each ID that is added. Its errors are returned. It may be nil.
 	Also func(snowflake.ID) error
@@ -121,7 +144,6 @@ type Audit struct {
 	layout snowflake.Layout
 	latest time.Time // later IDs are from the future
 	most   int       // bounds the IDs
-	listed int       // bounds the findings of each kind
 
 	ids     stretches
 	files   []file
@@ -158,11 +180,10 @@ type file struct {
 // ahead bounds the time by which an ID may be ahead of now.
 const ahead = time.Minute
 
-// New returns an audit of IDs of a layout, which must be valid. Its report lists at most listed
-// findings of each kind.
-func New(l snowflake.Layout, now time.Time, listed int) *Audit {
+// New returns an audit of IDs of a layout, which must be valid.
+func New(l snowflake.Layout, now time.Time, o Options) *Audit {
 	return &Audit{
-		layout: l, latest: now.Add(ahead), most: Most, listed: listed,
+		layout: l, latest: now.Add(ahead), most: Most, Options: o,
 		workers: map[snowflake.ID]*Worker{}, fields: fieldsOf(l),
 		files:      []file{{}},
 		unreadable: Fault{What: "lines that are not an ID"},
@@ -190,7 +211,7 @@ func (a *Audit) place(line int) (name string, n int) {
 
 // add counts a finding. It calls text only if the finding is listed.
 func (a *Audit) add(f *Fault, line int, text func() string) {
-	if f.Count++; f.Count <= a.listed {
+	if f.Count++; f.Count <= a.Listed {
 		name, n := a.place(line)
 		f.First = append(f.First, Finding{name, n, text()})
 	}
@@ -276,10 +297,7 @@ func (a *Audit) worker(id snowflake.ID, p snowflake.Parts) *Worker {
 }
 
 // Read adds the IDs of the inputs that args name, and returns the report.
-func (a *Audit) Read(s *command.Streams, o input.Options, args []string) (*Report, error) {
-	if err := o.Check(); err != nil {
-		return nil, command.Refused("%w", err)
-	}
+func (a *Audit) Read(s *command.Streams, args []string) (*Report, error) {
 	// The IDs have no pointers, so frequent garbage collection costs little.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	ids := input.IDs{Add: a.Add, Skip: a.Skip}
@@ -287,7 +305,7 @@ func (a *Audit) Read(s *command.Streams, o input.Options, args []string) (*Repor
 		if len(args) > 1 {
 			a.File(name, ids.Line)
 		}
-		return ids.Read(in, o)
+		return ids.Read(in, a.Input)
 	})
 	if err == nil {
 		err = ids.Finish()

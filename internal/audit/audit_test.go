@@ -21,7 +21,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // audit returns the report on ids.
 func audit(t *testing.T, l snowflake.Layout, ids []snowflake.ID) *Report {
 	t.Helper()
-	return auditOf(t, New(l, noon, 20), ids)
+	return auditOf(t, New(l, noon, Options{Listed: 20}), ids)
 }
 
 func auditOf(t *testing.T, a *Audit, ids []snowflake.ID) *Report {
@@ -287,8 +287,7 @@ func TestStepsBack(t *testing.T) {
 	require.Len(t, r.Notes, 1)
 	assert.Contains(t, r.Notes[0], "1 IDs are more than a second older")
 
-	ordered := New(l, noon, 20)
-	ordered.Ordered = true
+	ordered := New(l, noon, Options{Ordered: true, Listed: 20})
 	r = auditOf(t, ordered, ids)
 	assert.Empty(t, r.Notes)
 	old := r.of("older")
@@ -356,7 +355,7 @@ func TestLowBitsThatPileUpAreNoted(t *testing.T) {
 }
 
 func TestTooManyIDsAreRefused(t *testing.T) {
-	a := New(snowflake.DefaultLayout(), noon, 20)
+	a := New(snowflake.DefaultLayout(), noon, Options{Listed: 20})
 	a.most = 2
 	require.NoError(t, a.Add(5, 1))
 	a.Skip("no ID", 2)
@@ -375,7 +374,7 @@ func BenchmarkAudit(b *testing.B) {
 			if order == "shuffled" {
 				r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			}
-			a := New(snowflake.DefaultLayout(), noon, 20)
+			a := New(snowflake.DefaultLayout(), noon, Options{Listed: 20})
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i, id := range ids {

@@ -15,6 +15,7 @@ type FlagSet interface {
 	Func(name, usage string, f func(string) error)
 	IntVar(p *int, name string, value int, usage string)
 	IntVarP(p *int, name, shorthand string, value int, usage string)
+	StringVar(p *string, name, value, usage string)
 }
 
 // refusal is an error whose cause is the arguments.
