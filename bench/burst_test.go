@@ -23,8 +23,8 @@ import (
 
 const burst = 100_000
 
-// benchBurst times burst IDs into a slice, from a generator that has rested. open
-// makes a generator, and returns a function that fills the slice.
+// benchBurst measures burst IDs into a slice, from an idle generator. open makes a generator, and
+// returns a function that fills the slice.
 func benchBurst[T any](b *testing.B, name string, open func(testing.TB) func(dst []T) error) {
 	b.Run(name, func(b *testing.B) {
 		dst := make([]T, burst)
@@ -53,7 +53,7 @@ func each[T any](next func() (T, error)) func(dst []T) error {
 	}
 }
 
-// always is like each, for a call that returns no error.
+// always is like each, for a function without an error.
 func always[T any](next func() T) func(dst []T) error {
 	return func(dst []T) error {
 		for i := range dst {
@@ -63,8 +63,8 @@ func always[T any](next func() T) func(dst []T) error {
 	}
 }
 
-// BenchmarkBurst makes 100,000 IDs at once, in each library's own way, with the
-// library's default bits or with the bits that the name says.
+// BenchmarkBurst makes 100,000 IDs at once, in each library's own way, with the library's default
+// bits or with the bits in the name.
 func BenchmarkBurst(b *testing.B) {
 	ourOwn := func(opts *snowflake.Options, fill bool) func(testing.TB) func([]snowflake.ID) error {
 		return func(tb testing.TB) func([]snowflake.ID) error {
@@ -126,7 +126,7 @@ func BenchmarkBurst(b *testing.B) {
 	benchBurst(b, "lib=ksuid/way=Sequence", func(testing.TB) func([]ksuid.KSUID) error { return fillKSUIDs })
 }
 
-// fillKSUIDs makes many KSUIDs as ksuid does: 65,536 from each random KSUID.
+// fillKSUIDs makes many KSUIDs like ksuid: 65,536 from each random KSUID.
 func fillKSUIDs(dst []ksuid.KSUID) error {
 	var seq ksuid.Sequence
 	for i := range dst {
@@ -142,7 +142,7 @@ func fillKSUIDs(dst []ksuid.KSUID) error {
 	return nil
 }
 
-// fillLayout has 16,777,216 IDs in a millisecond, which Fill cannot spend.
+// fillLayout has 16,777,216 IDs in a millisecond, more than Fill can make.
 func fillLayout() snowflake.Layout {
 	return snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 39, SequenceBits: 24}
 }
@@ -167,8 +167,8 @@ func inBatches[T any](size int, fill func(dst []T) error) issue {
 	}
 }
 
-// BenchmarkFill makes 4,096 IDs at a time, with a layout so wide that no tick is
-// ever spent. An op is an ID.
+// BenchmarkFill makes 4,096 IDs at a time, with a layout whose ticks are not used up. An op is an
+// ID.
 func BenchmarkFill(b *testing.B) {
 	const size = 4096
 	for _, l := range []lib{

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime returns what the process has used of its processors, and whether that
-// can be known.
+// cpuTime returns the process's processor time, and whether it is known.
 func cpuTime() (time.Duration, bool) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

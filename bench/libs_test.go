@@ -22,7 +22,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// ours is the name of this library among its peers.
+// ours is the name of this library.
 const ours = "ours"
 
 // lib is a generator in one configuration.
@@ -31,16 +31,16 @@ type lib struct {
 	open func(testing.TB) issue // a new generator
 	bits int                    // of the sequence, in a tick
 
-	// ceiling is how many IDs a second these bits allow, if the benchmark uses it.
+	// ceiling is the maximum number of IDs a second with these bits, if the benchmark uses it.
 	ceiling float64
 }
 
-// issue makes n IDs, with one call for each ID. The loop is in the function, so that
-// no library pays for a call through a variable.
+// issue makes n IDs, with one call for each ID. The loop is in the function, so that no call is
+// through a variable.
 type issue func(n int) error
 
-// If a snowflake library lets its user choose the bits, it is measured with these:
-// 2,097,152 IDs a millisecond, which no core can spend.
+// Snowflake libraries with configurable bits are measured with these: 2,097,152 IDs a millisecond,
+// more than a core can make.
 const (
 	ampleWorkerBits   = 1
 	ampleSequenceBits = 21
@@ -51,7 +51,7 @@ func ampleLayout() snowflake.Layout {
 		TimeBits: 41, WorkerBits: ampleWorkerBits, SequenceBits: ampleSequenceBits}
 }
 
-// ample are the libraries in configurations that a core cannot exhaust (except sno).
+// ample has the libraries in configurations that a core cannot exhaust (except sno).
 var ample = []lib{
 	{name: ours, open: openOurs(&snowflake.Options{Layout: ampleLayout()})},
 	{name: "bwmarrin", open: openBwmarrin(ampleWorkerBits, ampleSequenceBits)},
@@ -103,8 +103,8 @@ var ample = []lib{
 	}},
 }
 
-// saturated are the libraries in configurations that a core can exhaust: with 12
-// bits a millisecond if that is possible, and with their defaults.
+// saturated has the libraries in configurations that a core can exhaust: with 12 bits a
+// millisecond, if possible, and with their defaults.
 var saturated = []lib{
 	{ours, openOurs(nil), 12, 4_096_000},
 	{"bwmarrin", openBwmarrin(10, 12), 12, 4_096_000},
@@ -121,7 +121,7 @@ var saturated = []lib{
 
 var sonyflake12 = sonyflake2.Settings{BitsMachineID: 10, BitsSequence: 12, TimeUnit: time.Millisecond}
 
-// named returns the library that has the name.
+// named returns the library with a name.
 func named(libs []lib, name string) lib {
 	for _, l := range libs {
 		if l.name == name {
@@ -131,7 +131,7 @@ func named(libs []lib, name string) lib {
 	panic("no library " + name)
 }
 
-// apart returns opts with a clock of its own, so that each generator is a new one.
+// apart returns opts with a clock, so that each generator is separate.
 func apart(opts *snowflake.Options) *snowflake.Options {
 	var o snowflake.Options
 	if opts != nil {
@@ -160,8 +160,7 @@ func issueOurs(g *snowflake.Generator) issue {
 	}
 }
 
-// newBwmarrin sets the bits for the whole process, because they are variables of
-// bwmarrin's package.
+// newBwmarrin sets the bits for the whole process: they are package variables.
 func newBwmarrin(tb testing.TB, node, step uint8) *bwmarrin.Node {
 	bwmarrin.NodeBits, bwmarrin.StepBits = node, step
 	return servertest.Must(bwmarrin.NewNode(1))(tb)
@@ -217,8 +216,7 @@ func issueSonyflake2(s *sonyflake2.Sonyflake) issue {
 	}
 }
 
-// newYitter makes the generator without the library's constructor, which sleeps
-// first.
+// newYitter makes the generator without the library's constructor, which sleeps.
 func newYitter(worker, sequence byte) idgen.ISnowWorker {
 	opts := idgen.NewIdGeneratorOptions(1)
 	opts.WorkerIdBitLength, opts.SeqBitLength = worker, sequence
@@ -266,7 +264,7 @@ func openGuaik(tb testing.TB) issue {
 	}
 }
 
-// openGodruoyi makes no generator: godruoyi has one generator in a process.
+// openGodruoyi makes no generator: godruoyi has one for each process.
 func openGodruoyi(testing.TB) issue {
 	return func(n int) error {
 		for range n {

@@ -12,8 +12,7 @@ import (
 
 const many = 10_000
 
-// BenchmarkMemory makes 10,000 generators and reports the memory of each. An op is
-// one generator.
+// BenchmarkMemory makes 10,000 generators, and reports the memory of one. An op is one generator.
 func BenchmarkMemory(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -54,7 +53,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// inUse returns the bytes that the heap holds.
+// inUse returns the number of bytes in use on the heap.
 func inUse() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -27,7 +27,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/workerid"
 )
 
-// oldLibrary is a library from which docs/migrate.md describes the change.
+// oldLibrary is a library whose replacement docs/migrate.md describes.
 type oldLibrary struct {
 	name   string
 	layout snowflake.Layout
@@ -66,16 +66,16 @@ func godruoyiLayout() snowflake.Layout {
 	return l
 }
 
-// TestMigrateRolling replaces the processes of a fleet one after the other, as
-// docs/migrate.md says: each keeps its worker ID, and begins after the greatest ID
-// that its predecessor issued. No ID comes twice, and a worker's IDs increase.
+// TestMigrateRolling replaces the processes of a fleet one after another, as docs/migrate.md
+// describes: each keeps its worker ID, and starts after the greatest ID of its predecessor. No ID
+// repeats, and a worker's IDs increase.
 func TestMigrateRolling(t *testing.T) {
 	const workers, n = 3, 400
 	for _, old := range oldLibraries {
 		t.Run(old.name, func(t *testing.T) {
 			fleet := workers
 			if old.name == "godruoyi" {
-				fleet = 1 // the library has one generator in a process
+				fleet = 1 // the library has one generator for each process
 			}
 			next := make([]func() snowflake.ID, fleet)
 			for w := range next {
@@ -109,15 +109,14 @@ func TestMigrateRolling(t *testing.T) {
 					id := servertest.Must(g.NextID())(t)
 					return id
 				}
-				issue() // by old and new processes, side by side
+				issue() // by old and new processes
 			}
 		})
 	}
 }
 
-// TestMigrateToAnotherLayout moves from each library to the default layout with an
-// epoch that is early enough, and shows that the default epoch is not, except for
-// sonyflake v2.
+// TestMigrateToAnotherLayout moves from each library to the default layout with an early enough
+// epoch. The default epoch is early enough only for sonyflake v2.
 func TestMigrateToAnotherLayout(t *testing.T) {
 	for _, old := range oldLibraries {
 		t.Run(old.name, func(t *testing.T) {
@@ -150,8 +149,8 @@ func TestMigrateToAnotherLayout(t *testing.T) {
 	}
 }
 
-// Baidu's library is Java, so the test makes its IDs from its layout. They have used
-// all 63 bits, so no layout follows, but new IDs can stay below the old IDs.
+// Baidu's library is written in Java, so the test makes its IDs from its layout. They use all 63
+// bits, so no layout's IDs are greater, but new IDs can be less than the old IDs.
 func TestMigrateFromBaidu(t *testing.T) {
 	baidu := layouts.Baidu()
 	first := servertest.Must(baidu.Encode(snowflake.Parts{Time: time.Date(2018, 3, 1, 0, 0, 0, 0, time.UTC)}))(t)
@@ -159,7 +158,7 @@ func TestMigrateFromBaidu(t *testing.T) {
 	require.NoError(t, err)
 	l := snowflake.DefaultLayout()
 	require.Error(t, l.Follows(baidu, last), "the default layout follows what has no greater ID")
-	until := l.Decode(first).Time // what "snowflake decode FIRST" says
+	until := l.Decode(first).Time // the time that "snowflake decode FIRST" prints
 	lo, hi, err := l.Range(l.Epoch.Time(), until.Add(-time.Millisecond))
 	require.NoError(t, err, "IDs up to %v reach %d, and the old ones begin with %d: %v", until, hi, first, err)
 	require.LessOrEqual(t, lo, hi, "IDs up to %v reach %d, and the old ones begin with %d: %v", until, hi, first, err)
@@ -167,8 +166,8 @@ func TestMigrateFromBaidu(t *testing.T) {
 	assert.GreaterOrEqual(t, until.Year(), 2036, "they meet in %v", until)
 }
 
-// A UUID of version 7 has a time, and the row gets an ID at that time. So the order
-// of the rows stays the same, to the millisecond.
+// A row gets an ID at the time of its UUIDv7, so the order of the rows stays the same to the
+// millisecond.
 func TestMigrateFromUUIDv7KeepsOrder(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	var ids []snowflake.ID
@@ -191,7 +190,7 @@ func TestMigrateFromUUIDv7KeepsOrder(t *testing.T) {
 	assert.Len(t, slices.Compact(ids), 3000, "IDs are not in order, or come twice")
 }
 
-// parseOldBase32 reads the texts that bwmarrin's Base32 returns.
+// parseOldBase32 parses texts of bwmarrin's Base32.
 func parseOldBase32(text string) (snowflake.ID, error) {
 	const zBase32, digits = "ybndrfg8ejkmcpqxot1uwisza345h769", "0123456789abcdefghijklmnopqrstuv"
 	v, err := strconv.ParseInt(strings.Map(func(r rune) rune {
@@ -203,10 +202,10 @@ func parseOldBase32(text string) (snowflake.ID, error) {
 	return snowflake.ID(v), err
 }
 
-// Each row of the table in docs/migrate.md reads what bwmarrin's library wrote.
+// Each row of the table in docs/migrate.md reads texts of bwmarrin's library.
 func TestMigrateTextsOfBwmarrin(t *testing.T) {
 	layout := layouts.Bwmarrin()
-	if _, err := bwmarrin.NewNode(1); err != nil { // it sets what Time, Node and Step need
+	if _, err := bwmarrin.NewNode(1); err != nil { // it sets variables that Time, Node and Step need
 		t.Fatal(err)
 	}
 	ids := []snowflake.ID{0, 1, 31, 32, 57, 58, math.MaxInt64}
@@ -263,7 +262,7 @@ func TestMigrateTextsOfBwmarrin(t *testing.T) {
 }
 
 // Sonyflake divides the time since 1970 and StartTime by its unit before it subtracts them, so its
-// ticks do not begin with StartTime.
+// ticks do not start at StartTime.
 func TestMigrateSonyflakeStartTime(t *testing.T) {
 	startTime := time.Date(2020, 2, 3, 4, 5, 6, 789_123_456, time.UTC)
 	layout := layouts.SonyflakeV2()
@@ -286,7 +285,7 @@ func TestMigrateSonyflakeStartTime(t *testing.T) {
 	assert.Less(t, layout.Decode(id).Time.Sub(layout.Decode(snowflake.ID(id2)).Time), time.Minute)
 }
 
-// On the day of the move a program keeps the machine ID that sonyflake chose.
+// On the day of the migration a program keeps the machine ID that sonyflake chose.
 func TestMigrateSonyflakeMachineID(t *testing.T) {
 	machine, err := workerid.SonyflakeMachineID()
 	v1, err1 := sonyflake1.New(sonyflake1.Settings{})

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutexAndClock does only what every generator with a mutex and a clock has to do. A generator that
+// mutexAndClock does only what every generator with a mutex and a clock must do. A generator that
 // takes most IDs without its mutex can be faster.
 type mutexAndClock struct {
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ func (f *mutexAndClock) issue(n int) error {
 	return nil
 }
 
-// openMutexAndClock makes a mutexAndClock that shares no cache line.
+// openMutexAndClock makes a mutexAndClock on a separate cache line.
 func openMutexAndClock(testing.TB) issue {
 	type padding [128]byte
 	f := &struct {
@@ -43,8 +43,7 @@ func openMutexAndClock(testing.TB) issue {
 	return f.issue
 }
 
-// share has goroutines make b.N IDs in all, a small part at a time. Each goroutine
-// calls the function that of(i) returns for it.
+// share lets goroutines make b.N IDs in total, in small parts. Goroutine i calls of(i).
 func share(b *testing.B, goroutines int, of func(goroutine int) issue) {
 	part := min(max(b.N/(16*goroutines), 1), 1024)
 	var taken atomic.Int64
@@ -70,7 +69,7 @@ func share(b *testing.B, goroutines int, of func(goroutine int) issue) {
 	b.StopTimer()
 }
 
-// BenchmarkNext makes one ID, with a layout so wide that no tick is ever spent.
+// BenchmarkNext makes one ID, with a layout whose ticks are not used up.
 func BenchmarkNext(b *testing.B) {
 	for _, l := range append([]lib{{name: "mutex-and-clock", open: openMutexAndClock}}, ample...) {
 		for _, goroutines := range []int{1, 2, 8, 64, 1000} {
@@ -88,10 +87,10 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// BenchmarkSaturated asks for more IDs than a layout has, for as long as -benchtime
-// says. It reports the share of the ceiling that is reached, and the processor time of
-// the waits. Before it measures, it runs for as long again, because goroutines that have
-// just started sleep and wake in step, and get into each other's way.
+// BenchmarkSaturated asks for more IDs than a layout has, for -benchtime. It reports the share of
+// the ceiling that is reached, and the processor time of the waits. It first runs for the same time
+// without measuring, because goroutines that have just started sleep and wake in step, and delay
+// each other.
 func BenchmarkSaturated(b *testing.B) {
 	for _, l := range saturated {
 		for _, goroutines := range []int{1, 64} {
@@ -111,8 +110,7 @@ func BenchmarkSaturated(b *testing.B) {
 	}
 }
 
-// benchtime returns the duration of -benchtime, or a short duration if the flag is a
-// number of runs.
+// benchtime returns -benchtime or, if the flag is a number of runs, a short duration.
 func benchtime() time.Duration {
 	d, err := time.ParseDuration(flag.Lookup("test.benchtime").Value.String())
 	if err != nil {
@@ -121,8 +119,8 @@ func benchtime() time.Duration {
 	return d
 }
 
-// saturate has goroutines make IDs for d. It returns how many they made a second
-// and, if the processor time is known, their share of a core.
+// saturate lets goroutines make IDs for d. It returns the IDs a second and, if the processor time
+// is known, the share of a core.
 func saturate(b *testing.B, d time.Duration, goroutines int, f issue) (rate, core float64, known bool) {
 	var over atomic.Bool
 	var ids atomic.Int64
@@ -148,8 +146,8 @@ func saturate(b *testing.B, d time.Duration, goroutines int, f issue) (rate, cor
 	return float64(ids.Load()) / took.Seconds(), float64(after-before) / float64(took), known
 }
 
-// BenchmarkTail times every call, with two readings of the clock. Each figure includes about one
-// reading: lib=none calls nothing, and shows how long that takes.
+// BenchmarkTail measures every call, with two readings of the clock. Each figure includes about one
+// reading; lib=none calls nothing, and shows its duration.
 func BenchmarkTail(b *testing.B) {
 	none := lib{name: "none", open: func(testing.TB) issue { return func(int) error { return nil } }}
 	for _, l := range append([]lib{none}, ample...) {
@@ -183,7 +181,7 @@ func tail(b *testing.B, goroutines int, f issue) {
 				}
 				took = append(took, time.Since(start)-before)
 			}
-			each[i] = took // not each time: the goroutines' slices share cache lines
+			each[i] = took // at the end, because the goroutines' slices share cache lines
 			return nil
 		}
 	})
@@ -197,9 +195,9 @@ func tail(b *testing.B, goroutines int, f issue) {
 	}
 }
 
-// BenchmarkCores compares two goroutines with a generator each, made one after the
-// other, with two goroutines with a mutex and a clock each, in turns. If the generators shared a
-// cache line, they would be slow; lib=two-on-a-line shows how slow.
+// BenchmarkCores compares, in turns, two goroutines with a generator each, made one after the
+// other, and two goroutines with a mutex and a clock each. Generators on one cache line would be
+// slower, by as much as lib=two-on-a-line.
 func BenchmarkCores(b *testing.B) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		b.Skip("it takes two cores")
@@ -225,7 +223,7 @@ func openTwo(open func(testing.TB) issue) func(testing.TB) issue {
 	return func(tb testing.TB) issue { return together(open(tb), open(tb)) }
 }
 
-// openLine makes two mutexes and clocks on one cache line.
+// openLine makes two mutexAndClocks on one cache line.
 func openLine(testing.TB) issue {
 	f := &struct {
 		first, second mutexAndClock
@@ -235,8 +233,8 @@ func openLine(testing.TB) issue {
 	return together(f.first.issue, f.second.issue)
 }
 
-// together has two goroutines make n IDs each. They begin when both have a core: if
-// one woke later, the other could be done already.
+// together lets two goroutines make n IDs each. They begin when both have a core: if one woke
+// later, the other might have ended.
 func together(first, second issue) issue {
 	return func(n int) error {
 		var ready atomic.Int32

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// part is timed as a whole: its n IDs take about 100 µs, so that other work of the
-// machine seldom comes in between.
+// part is measured as a whole: its n IDs take about 100 µs, so that other work rarely interrupts
+// it.
 type part struct {
 	n    int
 	open func(testing.TB) issue
@@ -32,10 +32,9 @@ type ratio struct {
 	over, under part
 }
 
-// BenchmarkRatio divides the cost of one thing by the cost of another. It times the
-// two in turns, a short while each, and reports the median of the pairs. So a busy
-// machine, which slows down both, hardly shows. The regression check uses these
-// ratios.
+// BenchmarkRatio measures the ratios of two costs. It measures the two in turns, for a short time
+// each, and reports the median of the pairs, so that a busy machine, which slows down both, has
+// little influence. The regression check uses these ratios.
 func BenchmarkRatio(b *testing.B) {
 	id, plain := snowflake.ID(sample), int64(sample)
 	s10 := id.String()
@@ -73,7 +72,7 @@ func BenchmarkRatio(b *testing.B) {
 	b.Run("of=saturated-cpu,64/over=mutex-and-clock-cpu", func(b *testing.B) { cpuRatio(b, 64) })
 }
 
-// textRatios compares our text forms with bwmarrin's of the same base.
+// textRatios returns the comparisons of our text forms with bwmarrin's of the same base.
 func textRatios() (ratios []ratio) {
 	all := forms()
 	for _, f := range all {
@@ -107,15 +106,15 @@ func reportRatio(b *testing.B, ratio float64) {
 	b.ReportMetric(ratio, "ratio")
 }
 
-// ceilingRatio divides the IDs that our default layout allows by the IDs that are issued.
+// ceilingRatio measures the ratio of the IDs that our default layout allows to the IDs issued.
 func ceilingRatio(b *testing.B, goroutines int) {
 	l := named(saturated, ours)
 	rate, _, _ := saturate(b, time.Duration(b.N)*time.Millisecond, goroutines, l.open(b))
 	reportRatio(b, l.ceiling/rate)
 }
 
-// cpuRatio divides the processor time of an ID under saturation by the time of the
-// mutex and the clock with one goroutine.
+// cpuRatio measures the ratio of the processor time of an ID under saturation to that of the mutex
+// and the clock with one goroutine.
 func cpuRatio(b *testing.B, goroutines int) {
 	if _, ok := cpuTime(); !ok {
 		b.Skip("the time of the processor is not known here")
@@ -130,7 +129,7 @@ func cpuRatio(b *testing.B, goroutines int) {
 	reportRatio(b, core/rate/(baseCore/baseRate))
 }
 
-// openLeased is our generator with a lease of the file store.
+// openLeased returns our generator with a lease of the file store.
 func openLeased(tb testing.TB) issue {
 	ctx := context.Background()
 	l := servertest.Must(lease.Acquire(ctx, lease.File(tb.TempDir()), &lease.Options{
@@ -141,8 +140,8 @@ func openLeased(tb testing.TB) issue {
 	return issueOurs(servertest.Must(snowflake.NewLeased(l, nil))(tb))
 }
 
-// openMany makes generators that issue in turn. Each is asked once while the clock
-// goes on by a tick or more, and has to open it.
+// openMany makes generators that issue in turn. Between two calls of a generator the clock advances
+// by a tick or more, so each call must open a tick.
 func openMany(tb testing.TB) issue {
 	generators := make([]*snowflake.Generator, many)
 	for i := range generators {
@@ -163,7 +162,7 @@ func openMany(tb testing.TB) issue {
 // fillSize is small, so that the caches hold it on a busy machine too.
 const fillSize = 512
 
-// openLoop writes consecutive numbers with a plain loop. Fill's loop takes less.
+// openLoop writes consecutive numbers with a simple loop. Fill's loop is faster.
 func openLoop(testing.TB) issue {
 	first := snowflake.ID(0)
 	return inBatches(fillSize, func(dst []snowflake.ID) error {
@@ -192,7 +191,7 @@ func inTurns(b *testing.B, over, under part) float64 {
 	return ratios[b.N/2]
 }
 
-// time returns the nanoseconds that one of the part takes.
+// time returns the nanoseconds for each ID of the part.
 func (p part) time(b *testing.B, f issue) float64 {
 	start := time.Now()
 	require.NoError(b, f(p.n))

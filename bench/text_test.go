@@ -16,7 +16,7 @@ import (
 
 const sample = 1541815603606036480 // an ID of Twitter
 
-// The benchmarks store their results here, so that the compiler leaves out nothing.
+// The benchmarks store their results here, so that the compiler does not remove calls.
 var (
 	text   string
 	buffer []byte
@@ -31,9 +31,8 @@ type form struct {
 	do   func() error
 }
 
-// forms returns our forms, bwmarrin's forms of the same bases (its base 32 has
-// another alphabet, and it has no base 62), and the standard library's for a plain
-// int64.
+// forms returns our forms, bwmarrin's forms of the same bases (its base 32 has another alphabet,
+// and it has no base 62), and the standard library's forms of an int64.
 func forms() []form {
 	id, theirs, plain := snowflake.ID(sample), bwmarrin.ID(sample), int64(sample)
 	s10, s32, s58, s62 := id.String(), id.Base32(), id.Base58(), id.Base62()
@@ -112,7 +111,7 @@ func returnParts(id int64) (p snowflake.Parts) {
 	return p
 }
 
-// BenchmarkDecode takes an ID apart into time, worker and sequence.
+// BenchmarkDecode decodes an ID into time, worker and sequence.
 func BenchmarkDecode(b *testing.B) {
 	v1 := servertest.Must(newSonyflake1(b).NextID())(b)
 	v2 := newSonyflake2(b, sonyflake2.Settings{})

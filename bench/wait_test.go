@@ -20,15 +20,15 @@ func twoLayout() snowflake.Layout {
 	return snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 1}
 }
 
-// overloaded are the libraries with a ceiling, and some of our layouts with few IDs.
-// Ideal is the longest wait of n callers that are served in order of arrival.
+// overloaded has the libraries with a ceiling, and some of our layouts with few IDs. ideal is the
+// longest wait of n callers that are served in order of arrival.
 var overloaded = append([]lib{
 	{ours, openOurs(&snowflake.Options{Layout: snowflake.JSSafeLayout()}), 15, 32_768},
 	{ours, openOurs(&snowflake.Options{Layout: twoLayout(), Clock: snowflake.SystemClock()}), 1, 2_000},
 }, saturated...)
 
-// BenchmarkWait has callers ask in a loop for more than the ceiling. It reports the
-// longest wait of one call, and how many IDs the callers got.
+// BenchmarkWait has callers that ask for more IDs than the ceiling. It reports the longest wait of
+// a call, and the numbers of IDs that callers got.
 func BenchmarkWait(b *testing.B) {
 	for _, l := range overloaded {
 		for _, callers := range []int{64, 1000} {
@@ -70,8 +70,8 @@ func longestWait(b *testing.B, open func(testing.TB) issue, callers int, length 
 	b.ReportMetric(float64(slices.Max(got)), "most-ids")
 }
 
-// BenchmarkDeadlines has 400 callers ask in a loop for IDs of a layout with 2 IDs a millisecond.
-// They give up after 5 to 200 ms. It reports the share of the ceiling that is reached.
+// BenchmarkDeadlines has 400 callers that ask for IDs of a layout with 2 IDs a millisecond, and
+// give up after 5 to 200 ms. It reports the share of the ceiling that is reached.
 func BenchmarkDeadlines(b *testing.B) {
 	const length = 2 * time.Second
 	b.Run("bits=1/lib=ours/callers=400", func(b *testing.B) {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 )
 
-// TestULIDSeedsAreAsFewAsThePageSays checks what docs/compare.md says of ulid.Make, whose entropy
-// comes from such a source.
+// TestULIDSeedsAreAsFewAsThePageSays checks the statement of docs/compare.md about ulid.Make, whose
+// entropy has such a source.
 func TestULIDSeedsAreAsFewAsThePageSays(t *testing.T) {
 	seed := time.Now().UnixNano()
 	a := ulid.Monotonic(rand.New(rand.NewSource(seed)), 0)
@@ -29,8 +29,8 @@ func TestULIDSeedsAreAsFewAsThePageSays(t *testing.T) {
 	}
 }
 
-// TestThisLibraryRepeatsNoIDUnderFaults runs the three quickest faults, and checks what
-// docs/compare.md says of this library.
+// TestThisLibraryRepeatsNoIDUnderFaults runs the three quickest faults, and checks the statements
+// of docs/compare.md about this library.
 func TestThisLibraryRepeatsNoIDUnderFaults(t *testing.T) {
 	depth.NeedFull(t, "it builds the standard library anew")
 	for fault, want := range map[string]string{

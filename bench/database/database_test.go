@@ -23,12 +23,12 @@ var (
 	roundsFlag  = flag.Int("rounds", 3, "how often each table is measured")
 )
 
-// clients is how many clients insert at once.
+// clients is the number of concurrent clients.
 const clients = 4
 
 // TestMeasurements runs each measurement with a few rows.
 func TestMeasurements(t *testing.T) {
-	depth.TempDirInMemory() // the benchmark's data is on the disk
+	depth.TempDirInMemory() // the benchmark's data is on disk
 	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,8 +42,8 @@ func TestMeasurements(t *testing.T) {
 	}
 }
 
-// testKeys checks for every key that the rows arrive, and that a range query by the key finds
-// exactly the rows of its interval.
+// testKeys checks for every key that all rows are inserted, and that a range query by the key
+// selects exactly the rows of its interval.
 func testKeys(t *testing.T, s *server) {
 	for _, k := range tables {
 		if s.column(k.key) == "" {
@@ -60,8 +60,7 @@ func testKeys(t *testing.T, s *server) {
 	}
 }
 
-// TestUUIDv7 checks that google/uuid finds the right time in the UUIDs of this
-// package.
+// TestUUIDv7 checks that google/uuid reads the right time from the UUIDs of this package.
 func TestUUIDv7(t *testing.T) {
 	at := first.Add(12345 * time.Millisecond)
 	u := uuid7s(t)(0, at).(uuid.UUID)
@@ -71,9 +70,9 @@ func TestUUIDv7(t *testing.T) {
 	}
 }
 
-// BenchmarkKeys measures all tables in turn, as often as -rounds says, and prints the medians as
-// tables in Markdown. Each server runs with a buffer pool that the tables do not fit, and with one
-// that they fit.
+// BenchmarkKeys measures all tables in turn, for -rounds rounds, and prints the medians as tables
+// in Markdown. Each server runs with a buffer pool that is too small for the tables, and with one
+// that is not.
 func BenchmarkKeys(b *testing.B) {
 	for name, start := range servers {
 		for _, mb := range []int{32, 512} {
@@ -99,6 +98,6 @@ func bench(b *testing.B, s *server, pool int) {
 			results[i] = append(results[i], r)
 		}
 	}
-	b.ReportMetric(0, "ns/op") // the tables have it
+	b.ReportMetric(0, "ns/op") // the tables have the figures
 	report(os.Stdout, s, pool, own, results)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
-// defaults are the columns of BenchmarkDefault, whose IDs PostgreSQL makes.
+// defaults has the columns of BenchmarkDefault, with IDs that PostgreSQL generates.
 var defaults = []struct{ name, column string }{
 	{"bigserial", "bigserial"},
 	{"uuid", "uuid DEFAULT gen_random_uuid()"},
@@ -55,7 +55,7 @@ func BenchmarkDefault(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// testDefault checks that each column inserts all rows.
+// testDefault checks that all rows are inserted with each column.
 func testDefault(t *testing.T, s *server) {
 	s.generator(t)
 	for _, d := range defaults {
@@ -64,7 +64,7 @@ func testDefault(t *testing.T, s *server) {
 	}
 }
 
-// generator makes the functions of "snowflake sql --generate", with and without a fence.
+// generator creates the functions of "snowflake sql --generate", with and without a fence.
 func (s *server) generator(t testing.TB) {
 	t.Helper()
 	f, err := follow.NewFence(follow.PostgreSQL, "public.orders_fence")
@@ -78,8 +78,8 @@ func (s *server) generator(t testing.TB) {
 	}
 }
 
-// inserts has the clients insert rows into a new table, and returns the server's processor time for
-// a row in large statements, and for a row in a statement of its own.
+// inserts lets the clients insert rows into a new table, and returns the server's processor time
+// for a row, in large statements and in single ones.
 func (s *server) inserts(t testing.TB, column string, rows, singles int) (costs [2]time.Duration) {
 	t.Helper()
 	s.run(t, `DROP TABLE IF EXISTS orders`, `CREATE TABLE orders (id `+column+` PRIMARY KEY, payload varchar(100) NOT NULL)`, `CHECKPOINT`)

@@ -19,13 +19,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// fences are the ways in which BenchmarkFence inserts. With a fence a reader raises it ten times a
-// second.
+// fences are the ways of BenchmarkFence to insert rows. If there is a fence, a reader raises it ten
+// times a second.
 var fences = []string{"none", "check", "trigger"}
 
-// BenchmarkFence measures the rows that writers insert in a second, each in a transaction of its
-// own, without a fence, with Writer.Do, and with the trigger alone. The writers take turns in time,
-// so that each way has the same noise.
+// BenchmarkFence measures the rows that writers insert in a second, each in a separate transaction,
+// without a fence, with Writer.Do, and with the trigger alone. The ways take turns, so that each
+// has the same noise.
 func BenchmarkFence(b *testing.B) {
 	for name, start := range servers {
 		s := start(b, 512)
@@ -50,10 +50,10 @@ func BenchmarkFence(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkRaise measures how often a reader raises the fence beside 64 writers, who rest for 200
-// ms after each transaction, and how long their transactions take: also beside a transaction that
-// commits a second after its check, again and again. In the way "exclusive" the reader waits in the
-// queue for the writers' lock, as it does not in package follow.
+// BenchmarkRaise measures the rate at which a reader raises the fence, and the duration of
+// transactions, with 64 writers that pause for 200 ms after each transaction, and also with a
+// transaction that repeatedly commits a second after its check. In the way "exclusive" the reader
+// waits in the queue for the writers' lock, which package follow avoids.
 func BenchmarkRaise(b *testing.B) {
 	for name, start := range servers {
 		s := start(b, 512)
@@ -72,7 +72,7 @@ func BenchmarkRaise(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// testFence checks that each way inserts rows, and that the reader reads them.
+// testFence checks that each way inserts rows that the reader reads.
 func testFence(t *testing.T, name string, s *server) {
 	for _, way := range fences {
 		if way != "trigger" || name == "PostgreSQL" {
@@ -82,36 +82,35 @@ func testFence(t *testing.T, name string, s *server) {
 	}
 }
 
-// figures are what fenced has measured.
+// figures are the results of fenced.
 type figures struct {
 	took    time.Duration
 	each    []time.Duration // the writers' transactions, in order
-	raised  int             // how often the reader raised the fence
-	slowest time.Duration   // the longest time until it was raised
+	raised  int             // the number of times that the reader raised the fence
+	slowest time.Duration   // the longest time between two raises
 }
 
 // rate returns the transactions in a second.
 func (f figures) rate() float64 { return float64(len(f.each)) / f.took.Seconds() }
 
-// part returns how long a part of the transactions took at most.
+// part returns a quantile of the durations of the transactions.
 func (f figures) part(of float64) time.Duration {
 	return f.each[int(of*float64(len(f.each)-1))].Round(time.Millisecond)
 }
 
-// load is what happens while fenced measures.
+// load is the load while fenced measures.
 type load struct {
 	way     string
 	writers int
 
-	// If holds is not 0, one more transaction stays open for that long after its check, again and
-	// again.
+	// If holds is not 0, one more transaction repeatedly stays open for this time after its check.
 	holds time.Duration
 
-	rests  time.Duration // how long a writer rests after each transaction
+	rests  time.Duration // a writer's pause after each transaction
 	during time.Duration
 }
 
-// fenced lets writers insert rows for a while, each in a transaction of its own.
+// fenced lets writers insert rows for a time, each in a separate transaction.
 func (s *server) fenced(t testing.TB, name string, o load) (got figures) {
 	t.Helper()
 	s.run(t, `DROP TABLE IF EXISTS events`, `DROP TABLE IF EXISTS events_fence`,
@@ -183,7 +182,7 @@ func (s *server) fenced(t testing.TB, name string, o load) (got figures) {
 		_, err := one(tx, g.NextID)
 		return err
 	}))
-	_, err = r.Next(ctx) // from now on the lease renews every 100 ms
+	_, err = r.Next(ctx) // after this the lease renews every 100 ms
 	require.NoError(t, err)
 	begun := time.Now()
 	time.AfterFunc(o.during, cancel)

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// first is when the first row is of. The rows are spread evenly over a day.
+// first is the time of the first row. The rows are spread evenly over a day.
 var first = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
@@ -26,11 +26,11 @@ type key struct {
 	postgres string // the column's type, "" if the server does not have it
 	mariadb  string
 
-	// ids returns a function that makes the ID of a row; nil if the server makes it.
+	// ids returns a function that makes the ID of a row. It is nil if the server generates the IDs.
 	ids func(t testing.TB) func(row int, at time.Time) any
 
-	// between returns IDs with from <= time < to  <=>  lo <= id < hi. It is nil if
-	// the ID does not carry its time.
+	// between returns lo and hi for which from <= time < to if and only if lo <= id < hi. It is nil
+	// if IDs have no time.
 	between func(t testing.TB, from, to time.Time) (lo, hi any)
 }
 
@@ -42,20 +42,19 @@ var (
 	uuid7Bare = key{"UUIDv7 as BINARY(16)", "", "BINARY(16)", bare(uuid7s), bareBetween}
 )
 
-// table is a table to measure: with a kind of key, and with or without an index on
-// created_at.
+// table is a table to measure, with a kind of key, and with or without an index on created_at.
 type table struct {
 	key
 	index bool
 }
 
-// tables returns all tables. A table has no index on created_at only if its key can
-// serve instead.
+// tables returns all tables. There are tables without an index on created_at for keys that can
+// replace it.
 var tables = []table{
 	{auto, true}, {flake, true}, {uuid4, true}, {uuid7, true}, {uuid7Bare, true}, {flake, false}, {uuid7, false},
 }
 
-// snowflakes has a generator for each client, whose clock reads the row's time.
+// snowflakes makes IDs with a generator for each client, whose clock reads the row's time.
 func snowflakes(t testing.TB) func(int, time.Time) any {
 	now := first
 	gens := make([]*snowflake.Generator, clients)
@@ -82,13 +81,12 @@ func uuid4s(testing.TB) func(int, time.Time) any {
 	return func(int, time.Time) any { return uuid.New() }
 }
 
-// uuid7s makes UUIDs of version 7 for given times, which uuid.NewV7 does not.
+// uuid7s makes UUIDs of version 7 for given times, which uuid.NewV7 cannot.
 func uuid7s(testing.TB) func(int, time.Time) any {
 	return func(_ int, at time.Time) any { return stamp(uuid.New(), at) }
 }
 
-// stamp makes u a UUID of version 7 for a time, to the millisecond. Its other bits
-// stay as they are.
+// stamp makes u a UUID of version 7 for a time, to the millisecond, and keeps its other bits.
 func stamp(u uuid.UUID, at time.Time) uuid.UUID {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(at.UnixMilli())<<16)
@@ -102,7 +100,7 @@ func uuid7sBetween(_ testing.TB, from, to time.Time) (lo, hi any) {
 	return stamp(uuid.UUID{}, from), stamp(uuid.UUID{}, to)
 }
 
-// bare makes UUIDs their 16 bytes.
+// bare converts UUIDs to their 16 bytes.
 func bare(ids func(testing.TB) func(int, time.Time) any) func(testing.TB) func(int, time.Time) any {
 	return func(t testing.TB) func(int, time.Time) any {
 		next := ids(t)
@@ -120,15 +118,14 @@ func bytesOf(u any) []byte {
 	return b[:]
 }
 
-// row is a row of orders. Its payload is the same in all.
+// row is a row of orders. All have the same payload.
 type row struct {
 	id               any
 	at               time.Time
 	customer, amount int32
 }
 
-// makeRows makes n rows, perDay of them in one day. They are the same each time,
-// except for their IDs.
+// makeRows makes n rows, perDay of them in one day. They are always the same, except for their IDs.
 func makeRows(t testing.TB, k key, n, perDay int) []row {
 	next := func(int, time.Time) any { return nil }
 	if k.ids != nil {
@@ -143,13 +140,13 @@ func makeRows(t testing.TB, k key, n, perDay int) []row {
 	return rows
 }
 
-// interval is a span of time, and the result that a query for it must have.
+// interval is a span of time, with the expected result of a query for it.
 type interval struct {
 	from, to   time.Time
 	count, sum int64
 }
 
-// intervals returns n spans of 1% of a day, the same each time.
+// intervals returns n spans of 1% of a day, always the same.
 func intervals(rows []row, n int) []interval {
 	random := rand.New(rand.NewPCG(3, 4))
 	all := make([]interval, n)

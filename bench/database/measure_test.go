@@ -26,7 +26,7 @@ type result struct {
 	byKey, byColumn time.Duration // the median of a range query, 0 if there is no index for it
 }
 
-// measure fills a new table and asks for its intervals.
+// measure fills a new table and queries its intervals.
 func (s *server) measure(t testing.TB, k table, rows, singles, queries int) (r result) {
 	t.Helper()
 	all := makeRows(t, k.key, rows+singles, rows)
@@ -54,8 +54,8 @@ func (s *server) measure(t testing.TB, k table, rows, singles, queries int) (r r
 	return r
 }
 
-// insert lets the clients insert rows, size in each statement, which is a
-// transaction, and returns how long that took, and how much of the server's CPU.
+// insert lets the clients insert rows, size in each statement, which is a transaction. It returns
+// the duration and the server's CPU time.
 func (s *server) insert(t testing.TB, k key, rows []row, size int) (took, cpu time.Duration) {
 	t.Helper()
 	require.Zero(t, len(rows)%size, "%d rows cannot be inserted %d at a time", len(rows), size)
@@ -122,8 +122,8 @@ func arguments(k key, rows []row) []any {
 	return args
 }
 
-// query asks for the rows of each interval, by a column, and returns the median
-// of the times. It fails if a row is missing or there is one too many.
+// query selects the rows of each interval, by a column, and returns the median of the durations. It
+// fails if the number of rows is wrong.
 func (s *server) query(t testing.TB, column string, spans []interval, between func(t testing.TB, from, to time.Time) (lo, hi any)) time.Duration {
 	t.Helper()
 	stmt, err := s.Prepare(fmt.Sprintf(`SELECT count(*), sum(amount) FROM orders WHERE %[1]s >= %[2]s AND %[1]s < %[3]s`,

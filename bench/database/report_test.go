@@ -53,8 +53,8 @@ func total(r result) (sum float64) {
 	return sum
 }
 
-// spread returns the median and, if they differ, the lowest and highest values. If
-// there is nothing to measure, it returns a dash.
+// spread returns the median and, if they differ, the lowest and highest values, or a dash if there
+// are no values.
 func spread(rounds []result, format string, value func(result) float64) string {
 	var all []string
 	var values []float64

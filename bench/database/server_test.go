@@ -17,7 +17,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
-// server is a running server, and its own SQL.
+// server is a running server, with the SQL of its dialect.
 type server struct {
 	*sql.DB
 	process *servertest.Process
@@ -25,10 +25,10 @@ type server struct {
 	column  func(key) string // the type of a key's column
 	holder  func(i int) string
 	time    string   // the type of created_at
-	flush   []string // writes what is only in the pool and in the log to the table's files
-	settle  []string // makes the server know its table, before it is asked
-	log     string   // asks for the bytes of log written so far
-	sizes   string   // asks for the bytes of orders, by the names below
+	flush   []string // writes the contents of the pool and the log to the table's files
+	settle  []string // updates the server's statistics before queries
+	log     string   // selects the bytes of log written so far
+	sizes   string   // selects the sizes of orders in bytes, by the names below
 }
 
 // The parts of a table. In InnoDB the rows are in the primary key.
@@ -39,7 +39,7 @@ const (
 	byTime  = "by_time"
 )
 
-// servers starts a server whose buffer pool has so many MB.
+// servers has functions that start a server with a buffer pool of pool MB.
 var servers = map[string]func(t testing.TB, pool int) *server{
 	"PostgreSQL": startPostgres,
 	"MariaDB":    startMariaDB,
@@ -66,7 +66,7 @@ func startPostgres(t testing.TB, pool int) *server {
 
 func startMariaDB(t testing.TB, pool int) *server {
 	addr, p := servertest.MariaDB(t, nil, fmt.Sprintf("--innodb-buffer-pool-size=%dM", pool),
-		"--innodb-log-file-size=96M") // the server's default, and not that of the other tests
+		"--innodb-log-file-size=96M") // the server's default, unlike in the other tests
 	db := servertest.Open(t, "mysql", servertest.MariaDBDSN(addr)+"test?parseTime=true&time_zone=%27%2B00%3A00%27")
 	return &server{
 		DB:      db,
@@ -91,7 +91,7 @@ func ask[T any](t testing.TB, db *sql.DB, query string) (v T) {
 	return v
 }
 
-// run runs statements, all on one connection.
+// run runs statements on one connection.
 func (s *server) run(t testing.TB, statements ...string) {
 	t.Helper()
 	conn := servertest.Must(s.Conn(background))(t)
@@ -103,7 +103,7 @@ func (s *server) run(t testing.TB, statements ...string) {
 	}
 }
 
-// create makes an empty table. Every one has an index on customer.
+// create creates an empty table, with an index on customer.
 func (s *server) create(t testing.TB, k table) {
 	t.Helper()
 	s.run(t, `DROP TABLE IF EXISTS orders`,
@@ -115,7 +115,7 @@ func (s *server) create(t testing.TB, k table) {
 	}
 }
 
-// measureSizes returns the bytes of the rows and of each index, by name.
+// measureSizes returns the sizes of the rows and of each index in bytes, by name.
 func (s *server) measureSizes(t testing.TB) map[string]int64 {
 	t.Helper()
 	found := servertest.Must(s.Query(s.sizes))(t)

@@ -132,7 +132,7 @@ func TestComparisonHasARowForEachLibrary(t *testing.T) {
 	}
 }
 
-// The pages of docs/ have a place for each table, and nothing else of them changes.
+// The pages of docs/ have a place for each table, and the rest of them does not change.
 func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 	s := parsed(t, output, serverOutput)
 	for name, all := range map[string]map[string]string{"benchmarks.md": tables(s, subjects), "server-figures.md": tables(s, served)} {
@@ -161,7 +161,7 @@ func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 	}
 }
 
-// A page keeps the figures of each processor that it was measured on.
+// A page keeps the figures of all measured processors.
 func TestTableOfProcessorsKeepsTheOthers(t *testing.T) {
 	s := parsed(t, output+"BenchmarkRatio/of=NextID/over=bwmarrin-2 9 0.9 ratio\n")
 	day := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
@@ -199,8 +199,8 @@ func TestChartIsXML(t *testing.T) {
 	}
 }
 
-// decideOn runs decide with a baseline of 1 for all ratios. The first ratio has the
-// given values, one in each try; all others are 1.
+// decideOn runs decide with a baseline of 1 for all ratios. The first ratio has the given values,
+// one for each try; all others are 1.
 func decideOn(t *testing.T, processor string, tries ...float64) (n int, err error) {
 	t.Helper()
 	base := baseline{Processor: processor, Go: runtime.Version(), Ratios: map[string]float64{}}

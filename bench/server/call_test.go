@@ -32,7 +32,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// measure reports the time of a call, and the IDs a second.
+// measure reports the duration of a call, and the IDs a second.
 func measure(b *testing.B, w way, goroutines, n int) {
 	c := w.open(b, n)
 	do := func() error { return c(context.Background(), n) }
@@ -43,7 +43,7 @@ func measure(b *testing.B, w way, goroutines, n int) {
 	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "IDs/s")
 }
 
-// repeat calls do n times, by several goroutines.
+// repeat calls do n times, with several goroutines.
 func repeat(goroutines int, n int64, do func() error) error {
 	var left atomic.Int64
 	left.Store(n)
@@ -57,7 +57,7 @@ func repeat(goroutines int, n int64, do func() error) error {
 	})
 }
 
-// during calls do for a while, by several goroutines, and returns how often.
+// during calls do for a time, with several goroutines, and returns the number of calls.
 func during(goroutines int, while time.Duration, do func() error) (calls int64, err error) {
 	var n atomic.Int64
 	end := time.Now().Add(while)
@@ -73,7 +73,7 @@ func during(goroutines int, while time.Duration, do func() error) (calls int64, 
 	return n.Load(), err
 }
 
-// together runs goroutines to their end, and returns their errors.
+// together runs goroutines, waits for their end, and returns their errors.
 func together(goroutines int, run func(i int) error) error {
 	errs := make([]error, goroutines)
 	var all sync.WaitGroup

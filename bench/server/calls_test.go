@@ -21,10 +21,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// workers is how many goroutines load a server, each with one call at a time.
+// workers is the number of goroutines that load a server, each with one call at a time.
 const workers = 8
 
-// A call gets n IDs. Any number of goroutines may call it.
+// A call gets n IDs. Any number of goroutines may call it concurrently.
 type call func(ctx context.Context, n int) error
 
 // way is a way to get IDs. Its client is closed when the test ends.
@@ -33,7 +33,7 @@ type way struct {
 	open func(t testing.TB, n int) call // for calls of n IDs
 }
 
-// one is the ways to get one ID, and many the ways to get a batch.
+// one has the ways to get one ID, and many the ways to get a batch.
 var (
 	one = []way{
 		{"http1", httpID}, {"connect-json", connectJSON}, {"grpc", grpcID}, {"buffer", buffer},
@@ -42,7 +42,7 @@ var (
 	many = []way{{"http1", httpIDs}, {"grpc", grpcIDs}, {"redis", redisSequencer}, {"postgres,increment", increments}}
 )
 
-// keepAlive returns a client that keeps a connection for each goroutine.
+// keepAlive returns a client with a connection for each goroutine.
 func keepAlive(t testing.TB) *http.Client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 2 * workers, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -53,7 +53,7 @@ func httpID(t testing.TB, _ int) call { return get(t, "/id") }
 
 func httpIDs(t testing.TB, n int) call { return get(t, fmt.Sprint("/ids?n=", n)) }
 
-// get reads IDs, one a line.
+// get gets IDs, one a line.
 func get(t testing.TB, path string) call {
 	c, url := keepAlive(t), snowflaked(t).url()+path
 	return func(ctx context.Context, n int) error {
@@ -74,7 +74,7 @@ func get(t testing.TB, path string) call {
 	}
 }
 
-// fetch returns the body of an answer.
+// fetch returns the body of a response.
 func fetch(ctx context.Context, c *http.Client, url string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -102,7 +102,7 @@ func connectJSON(t testing.TB, _ int) call {
 	}
 }
 
-// dial returns one connection of HTTP/2, which all goroutines share.
+// dial returns one HTTP/2 connection, which all goroutines share.
 func dial(t testing.TB) *grpc.ClientConn {
 	conn, err := grpc.NewClient("passthrough:///"+snowflaked(t).addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
@@ -152,19 +152,20 @@ func redisSequencer(t testing.TB, _ int) call {
 	}
 }
 
-// sequence asks for each number of a sequence. A connection of PostgreSQL has a cache of them.
+// sequence gets each number of a sequence separately. A connection of PostgreSQL caches some of
+// them.
 func sequence(cache int) func(t testing.TB, n int) call {
 	return func(t testing.TB, _ int) call {
 		return nextval(t, fmt.Sprint("cache", cache), fmt.Sprint("CACHE ", cache))
 	}
 }
 
-// increments asks for the first number of a block of n.
+// increments gets the first number of a block of n.
 func increments(t testing.TB, n int) call {
 	return nextval(t, fmt.Sprint("increment", n), fmt.Sprint("INCREMENT ", n))
 }
 
-// nextval gets n numbers with one statement, of a sequence that counts n for each.
+// nextval gets n numbers with one statement, from a sequence with the increment n.
 func nextval(t testing.TB, name, options string) call {
 	pool := postgres(t)
 	_, err := pool.Exec(context.Background(), "CREATE SEQUENCE IF NOT EXISTS "+name+" "+options)

@@ -15,15 +15,13 @@ import (
 var loadTime = flag.Duration("load", 100*time.Millisecond,
 	"how long an operation of BenchmarkHalf, BenchmarkHost or BenchmarkOverhead puts load on a server")
 
-// trial is how long the capacity is measured.
+// trial is the duration of the measurement of the capacity.
 const trial = 200 * time.Millisecond
 
-// BenchmarkHalf measures latency at half of the capacity. The capacity is what 8 goroutines get
-// that call again at once. Then calls begin at fixed times, whether earlier ones are answered or
-// not, and the latency of a call counts from the time at which it should have begun.
-//
-// "none" is a call that does nothing, 5,000 times a second: what is measured of it is the load
-// generator's.
+// BenchmarkHalf measures latency at half of the capacity, which is the rate of 8 goroutines that
+// call without pauses. Calls then begin at fixed times, whether earlier ones have ended or not, and
+// latency counts from these times. "none" is a call that does nothing, 5,000 times a second: its
+// latency is that of the load generator.
 func BenchmarkHalf(b *testing.B) {
 	for _, w := range one {
 		b.Run("call="+w.name, func(b *testing.B) {
@@ -59,7 +57,7 @@ func halfLoad(b *testing.B, rate float64, callers int, do func() error) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// reportLatencies reports two quantiles.
+// reportLatencies reports two quantiles of latencies.
 func reportLatencies(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))]) }
@@ -67,9 +65,9 @@ func reportLatencies(b *testing.B, took []time.Duration) {
 	b.ReportMetric(at(0.999), "p99.9-ns")
 }
 
-// load makes calls at a fixed rate in all, by a goroutine for each sleep, and returns the
-// latencies: the time from when a call should have begun to its end. A goroutine that is late makes
-// its next calls at once.
+// load makes calls at a fixed total rate, with a goroutine for each sleep function, and returns the
+// latencies, from the time at which a call should have begun to its end. A goroutine that is late
+// makes its next calls at once.
 func load(rate float64, while time.Duration, sleeps []func(time.Duration), do func() error) ([]time.Duration, error) {
 	latencies := make([][]time.Duration, len(sleeps))
 	begun := time.Now()

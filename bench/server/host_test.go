@@ -19,17 +19,17 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/client"
 )
 
-// hostProcesses is how many processes BenchmarkHost has beside the server.
+// hostProcesses is the number of client processes in BenchmarkHost.
 const hostProcesses = 32
 
 // The environment of a process of BenchmarkHost.
 const (
 	hostURL = "SNOWFLAKE_BENCH_HOST_URL" // of the server
 
-	// Calls a second; 0: each call begins when the one before has ended.
+	// Calls a second; 0 means calls without pauses.
 	hostRate = "SNOWFLAKE_BENCH_HOST_RATE"
 
-	hostWhile = "SNOWFLAKE_BENCH_HOST_WHILE" // how long they call
+	hostWhile = "SNOWFLAKE_BENCH_HOST_WHILE" // the duration of the load
 )
 
 // hostRun is the result of a process.
@@ -39,8 +39,8 @@ type hostRun struct {
 }
 
 // BenchmarkHost measures a host on which many processes get IDs from one snowflaked, each with a
-// client of package server/client and its defaults. If they call at a rate, a latency counts from
-// the time at which the call should have begun.
+// client of package server/client and its defaults. At a fixed rate, latency counts from the time
+// at which a call should have begun.
 func BenchmarkHost(b *testing.B) {
 	for _, rate := range []int{100, 1000, 0} {
 		b.Run(fmt.Sprintf("processes=%d/rate=%d", hostProcesses, rate), func(b *testing.B) {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLatencyCountsFromWhenACallShouldHaveBegun has a server that stops for 50 ms once: the calls
-// that should have begun meanwhile are late, too.
+// TestLatencyCountsFromWhenACallShouldHaveBegun has a server that stops for 50 ms once. Calls that
+// should have begun during the stop are late, too.
 func TestLatencyCountsFromWhenACallShouldHaveBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

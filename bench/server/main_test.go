@@ -13,7 +13,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server"
 )
 
-// constantEnv has the address at which this process serves a constant instead of measuring.
+// constantEnv is the environment variable with the address at which this process serves a constant
+// instead of measuring.
 const constantEnv = "SNOWFLAKE_BENCH_CONSTANT"
 
 func TestMain(m *testing.M) {
@@ -27,11 +28,11 @@ func TestMain(m *testing.M) {
 	os.Exit(servertest.Main(m, nil))
 }
 
-// constant is as long as an ID of today.
+// constant is as long as a current ID.
 var constant = []byte("117920943547875328\n")
 
-// serveConstant serves a constant with the limits and timeouts of snowflaked. It says what the
-// constant is, so that net/http does not look into it.
+// serveConstant serves a constant with the limits and timeouts of snowflaked. It sets the
+// Content-Type, so that net/http does not detect it.
 func serveConstant(addr string) error {
 	gen, err := snowflake.New(0, nil)
 	if err != nil {
@@ -44,7 +45,7 @@ func serveConstant(addr string) error {
 	h := s.HTTPServer(addr)
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write(constant) // it fails if the client is gone
+		_, _ = w.Write(constant) // fails if the client is gone
 	})
 	return h.ListenAndServe()
 }

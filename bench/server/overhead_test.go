@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// turn is how long one of the two servers is under load before the other one is.
+// turn is the duration of the load on one server before it changes to the other.
 const turn = 100 * time.Millisecond
 
 // BenchmarkOverhead loads snowflaked and a handler that returns a constant, in turns. It reports
-// the processor time of snowflaked's process for a request over the constant's, and the constant's
-// requests a second over snowflaked's. The client takes most of the processors in both, so the
-// second ratio is nearer to 1.
+// the ratio of snowflaked's processor time for a request to the constant's, and the ratio of the
+// constant's requests a second to snowflaked's. The client uses most of the processors in both
+// cases, so the second ratio is closer to 1.
 func BenchmarkOverhead(b *testing.B) {
 	for _, accessLog := range []bool{false, true} {
 		b.Run(fmt.Sprintf("access-log=%t", accessLog), func(b *testing.B) {
@@ -44,7 +44,7 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 }
 
-// contender is a server, and what it has done in its turns.
+// contender is a server with the results of its turns.
 type contender struct {
 	web
 	client    *http.Client
@@ -72,8 +72,8 @@ func (c *contender) take(b *testing.B, turn time.Duration) {
 	c.calls += calls
 }
 
-// cost is the processor time of a request, in ns.
+// cost returns the processor time of a request, in ns.
 func (c *contender) cost() float64 { return float64(c.cpu.Nanoseconds()) / float64(c.calls) }
 
-// rate is the requests a second.
+// rate returns the requests a second.
 func (c *contender) rate() float64 { return float64(c.calls) / c.took.Seconds() }

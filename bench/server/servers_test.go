@@ -30,7 +30,7 @@ var program = servertest.Shared(func(t testing.TB) string {
 	return path
 })
 
-// web is a server of HTTP in a process of its own.
+// web is an HTTP server in another process.
 type web struct {
 	*servertest.Process
 	addr string
@@ -38,15 +38,15 @@ type web struct {
 
 func (s web) url() string { return "http://" + s.addr }
 
-// startSnowflaked starts it with its defaults, and a new directory for its worker ID. Its log goes
-// to a file.
+// startSnowflaked starts snowflaked with its defaults, a new directory for its worker ID, and a log
+// file.
 func startSnowflaked(t testing.TB, args ...string) web {
 	addr, dir := fmt.Sprint("127.0.0.1:", servertest.Port(t)), servertest.Dir(t, "")
 	args = append([]string{"-c", `exec "$0" "$@" 2>log`, program(t), "--listen", addr, "--store", "file:" + dir}, args...)
 	return startWeb(t, addr, servertest.Command{Path: "/bin/sh", Args: args, Dir: dir})
 }
 
-// startConstant starts this program as a server of a constant.
+// startConstant starts this program as a server of the constant.
 func startConstant(t testing.TB) web {
 	addr := fmt.Sprint("127.0.0.1:", servertest.Port(t))
 	path := servertest.Must(os.Executable())(t)

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spinning is for pauses that are shorter than it takes to fall asleep and wake up.
+// spinning is for pauses that are shorter than a sleep and a wake-up.
 const spinning = 20 * time.Microsecond
 
-// newSleep returns a sleep for one goroutine that wakes within microseconds. time.Sleep may wake a
-// millisecond late.
+// newSleep returns a sleep function for one goroutine that is late by microseconds. time.Sleep may
+// be late by a millisecond.
 func newSleep() func(time.Duration) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	check(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// repository returns the tree that this package is in. If it is not a clone of the repository,
-// repository skips the test, or fails it in CI.
+// repository returns this package's repository. If there is no clone, it skips the test, or fails
+// it in CI.
 func repository(t *testing.T) *tree {
 	t.Helper()
 	if _, err := os.Stat("../../../.git"); errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
@@ -30,7 +30,7 @@ func TestEveryModuleRequiresItsSiblingsAtTheNextVersion(t *testing.T) {
 	require.NoError(t, repository(t).check())
 }
 
-// modules writes modules into a folder: their names, and the lines of their go.mod.
+// modules writes modules to a folder, with the lines of their go.mod.
 func modules(t *testing.T, mods map[string]string) *tree {
 	t.Helper()
 	dir, work := t.TempDir(), "go 1.26.0\n"
@@ -140,9 +140,9 @@ func TestOnlyAGreaterMinorOrMajorVersionMayBreak(t *testing.T) {
 	}
 }
 
-// Each action of a workflow is pinned by its commit, with the version for the reader, and the image
+// Each action of a workflow is pinned by its commit, with the version in a comment, and the image
 // that builds snowflaked by its digest. A workflow may only read, unless one of its jobs needs
-// more. Dependabot proposes versions for snowflaked and the unpublished modules only, because
+// more. Dependabot proposes versions only for snowflaked and the unpublished modules, because
 // programs import the others.
 func TestWorkflowsTrustLittle(t *testing.T) {
 	tree := repository(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// On a machine without MariaDB there is no user mysql. A test that makes a directory for the server's
-// user, before it looks for the server, is skipped all the same.
+// On a machine without MariaDB there is no user mysql. A test that creates a directory for this
+// user before it looks for the server is skipped, too.
 func TestDirectoryOfAServerThatIsNotInstalled(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root gives directories to others")
@@ -28,7 +28,7 @@ func TestDirectoryOfAServerThatIsNotInstalled(t *testing.T) {
 	require.True(t, of.Skipped())
 }
 
-// If another program took the port while the server is down, the server could not start again.
+// If another program took the port while the server is down, the server could not restart.
 func TestPortIsGivenToOneTestOnly(t *testing.T) {
 	seen := map[int]bool{}
 	taken := func(port int) {
