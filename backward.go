@@ -14,11 +14,9 @@ type Backward struct {
 	// Stalled is true if the clock has not gone back, but stands still or has run at less than half
 	// of its speed since the call began to wait, at least 50 ms ago.
 	Stalled bool
-	// CanBump is true if ActionBump is possible: there is a clock sequence whose own last tick is
-	// before Now, and the lease, if any, can record the change.
-	CanBump bool
-	// CanRewind is true if ActionRewind is possible: the tick at Now is remembered, and it or a tick
-	// that begins within 50 ms, or the next tick, has IDs left.
+	CanBump bool // a clock sequence's own last tick is before Now, and a lease can record the bump
+	// CanRewind is true if the tick at Now is remembered, and it, the next tick or a tick that begins
+	// within 50 ms has IDs left.
 	CanRewind bool
 }
 
@@ -114,8 +112,8 @@ func (b Backward) can(a Action) bool {
 	return a == ActionWait || a == ActionBump && b.CanBump || a == ActionRewind && b.CanRewind
 }
 
-// ClockBackwardError is the error of a call whose clock went back or stood still, if the policy fails
-// or its Action is not possible. It matches [ErrClockBackward].
+// ClockBackwardError is the error of a call whose clock went back or stood still, if the policy
+// fails or its Action is not possible. It matches [ErrClockBackward].
 type ClockBackwardError struct {
 	Backward
 }

@@ -207,8 +207,8 @@ func (g *Generator) read(c *call) (err error) {
 func (g *Generator) limit(now instant) int64 { return g.seq.layout.plus(now, g.borrow) }
 
 // find returns c's view, with the source of its IDs: its slot, the next IDs in order or, if the
-// clock went back and the policy has agreed, another clock sequence or an earlier tick. g.mu must be
-// held.
+// clock went back and the policy has agreed, another clock sequence or an earlier tick. g.mu must
+// be held.
 func (g *Generator) find(c *call) (v view, err error) {
 	v.limit = g.limit(c.now)
 	if v.place, err = g.inOrder(c, v.limit); err != nil {
@@ -241,7 +241,8 @@ func (g *Generator) find(c *call) (v view, err error) {
 }
 
 // inOrder returns the place of c's slot or, if c has none, of the next IDs in order. If the
-// generator's copy of the grant may be out of date, inOrder looks at the lease's. g.mu must be held.
+// generator's copy of the grant may be out of date, inOrder looks at the lease's. g.mu must be
+// held.
 func (g *Generator) inOrder(c *call, limit int64) (p place, err error) {
 	q, w := &g.seq, g.window
 	switch {
@@ -343,9 +344,9 @@ func (g *Generator) closes(c *call, v *view) int64 {
 	return int64(g.wall.mono + g.wall.passed + min(left, g.wall.trusted()))
 }
 
-// wait takes IDs for c, if c has none, and makes c sleep until their tick begins or until an earlier
-// look at the clock is due. If the policy agreed to wait, c.progress bounds the waits. g.mu must be
-// held.
+// wait takes IDs for c, if c has none, and makes c sleep until their tick begins or until an
+// earlier look at the clock is due. If the policy agreed to wait, c.progress bounds the waits. g.mu
+// must be held.
 func (g *Generator) wait(c *call, v *view) (move, error) {
 	mono := monotonic()
 	due := g.due(c, v)
@@ -381,8 +382,8 @@ func (c *call) outlasts(d time.Duration) error {
 		d, formatTime(c.deadline), context.DeadlineExceeded)
 }
 
-// sleep makes c sleep for d. If d is less than due, c's next wait counts as a part of this one. g.mu
-// must be held.
+// sleep makes c sleep for d. If d is less than due, c's next wait counts as a part of this one.
+// g.mu must be held.
 func (g *Generator) sleep(c *call, mono, d, due time.Duration) move {
 	if !c.watch.cut {
 		g.counts().Waits++

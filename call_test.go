@@ -148,8 +148,8 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 	}
 }
 
-// With a built-in clock, calls take IDs of the open tick before anything else, but a context that is
-// done comes first.
+// With a built-in clock, calls take IDs of the open tick before anything else, but a context that
+// is done comes first.
 func TestDoneContextIssuesNothing(t *testing.T) {
 	for _, clock := range []Clock{SystemClock(), MonotonicClock(), &stopped{noon}} {
 		g, err := New(1, &Options{Clock: clock})

@@ -33,10 +33,10 @@ const (
 )
 
 // SystemClock returns a clock that follows the wall clock at half the cost of time.Now. It reads
-// the monotonic clock, and notices a step of the wall clock, or a sleep of the machine, at most
-// 100 ms late. If the wall clock was set back by no more than 10 ms, as by a time daemon that slews,
-// SystemClock runs at three quarters of its speed until the wall clock has caught up. Goroutines and
-// generators may share the value.
+// the monotonic clock, and notices a step of the wall clock, or a sleep of the machine, at most 100
+// ms late. If the wall clock was set back by no more than 10 ms, as by a time daemon that slews,
+// SystemClock runs at three quarters of its speed until the wall clock has caught up. Goroutines
+// and generators may share the value.
 func SystemClock() Clock { return new(builtinClock) }
 
 // MonotonicClock returns a clock that reads the wall clock once, when the Generator is made or its

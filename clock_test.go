@@ -43,9 +43,9 @@ func ago(w *wall, passed time.Duration) {
 	w.mono -= passed
 }
 
-// agreement compares a clock with time.Now, which reads the wall clock first and the monotonic clock
-// second. If the thread was preempted between the two when the clock took its anchor, the clock is
-// late by as much until the next anchor.
+// agreement compares a clock with time.Now, which reads the wall clock first and the monotonic
+// clock second. If the thread was preempted between the two when the clock took its anchor, the
+// clock is late by as much until the next anchor.
 type agreement struct {
 	late time.Duration // the length of the longest call that may have taken an anchor
 }

@@ -9,8 +9,8 @@ func (g *Generator) cloned() bool {
 
 // unlessCloned returns r. If the machine was cloned since the lease asked for the worker ID, it
 // returns no IDs and ends the window, because another copy may issue the same IDs. It is called
-// between the choice of IDs and their return: each copy notices a snapshot that was taken before the
-// choice or during it. g.mu must be held.
+// between the choice of IDs and their return: each copy notices a snapshot that was taken before
+// the choice or during it. g.mu must be held.
 func (g *Generator) unlessCloned(r run) run {
 	if !g.cloned() {
 		return r

@@ -156,8 +156,9 @@ func (e *FieldRangeError) Is(target error) bool {
 
 // Range returns the bounds of the IDs that were stamped in [from, to): lo <= id < hi if and only if
 // from <= Decode(id).Time < to. If a time does not lie between Epoch and Expires, the error matches
-// [ErrBeforeEpoch] or [ErrTimeExhausted]; if from is later than to, [ErrInvalidRange]. If the layout
-// has all 63 bits, to must not be in its last tick, because no ID is greater than the last one.
+// [ErrBeforeEpoch] or [ErrTimeExhausted]; if from is later than to, [ErrInvalidRange]. If the
+// layout has all 63 bits, to must not be in its last tick, because no ID is greater than the last
+// one.
 func (l Layout) Range(from, to time.Time) (lo, hi ID, err error) {
 	if err := l.Validate(); err != nil {
 		return 0, 0, err
@@ -185,10 +186,11 @@ func (l Layout) firstID(t time.Time) (ID, error) {
 	return ID(l.ceil(t) << l.timeShift()), nil
 }
 
-// Follows returns nil if IDs of l can continue a table whose greatest ID is last, of the layout old:
-// all IDs of l that are stamped after the tick of last are greater. To be sure that the tick has
-// ended, set Options.After to last. If generators with old still run when l begins, last must be the
-// greatest ID that they can stamp until they stop, which is one less than the hi of old.Range.
+// Follows returns nil if IDs of l can continue a table whose greatest ID is last, of the layout
+// old: all IDs of l that are stamped after the tick of last are greater. To be sure that the tick
+// has ended, set Options.After to last. If generators with old still run when l begins, last must
+// be the greatest ID that they can stamp until they stop, which is one less than the hi of
+// old.Range.
 //
 // If an ID of l can be equal to or less than last, the error is an [*OverlapError]. Other errors
 // match [ErrInvalidID] if last has more bits than old, or [ErrTimeExhausted] if l ends before it
@@ -217,8 +219,8 @@ func (l Layout) Follows(old Layout, last ID) error {
 	return nil
 }
 
-// OverlapError reports an ID of a new layout that is not greater than the last ID of the old layout.
-// It matches [ErrOverlap].
+// OverlapError reports an ID of a new layout that is not greater than the last ID of the old
+// layout. It matches [ErrOverlap].
 type OverlapError struct {
 	Last     ID // the last ID of Old
 	First    ID // the first ID that New can stamp after Last; First <= Last

@@ -39,20 +39,20 @@
 // and nothing has changed. A Generator also promises:
 //
 //   - Order. A call that begins after another has returned gets a larger ID, even if a lease has
-//     replaced the worker ID in between. ClockSeqPolicy and RewindPolicy give this up when the clock
-//     goes back.
+//     replaced the worker ID in between. ClockSeqPolicy and RewindPolicy give this up when the
+//     clock goes back.
 //   - Truth. A timestamp is a tick that the clock reads during the call, or later by at most
 //     Options.BorrowAhead. If callers waited for a tick under a built-in clock, IDs may carry that
-//     tick until 5 ms after it ended. Otherwise every other tick would be lost, because callers wake
-//     up late.
+//     tick until 5 ms after it ended. Otherwise every other tick would be lost, because callers
+//     wake up late.
 //   - Separate fields. No value spills into its neighbour, and every ID is >= 0. When a layout's
 //     time has run out, the caller gets [ErrTimeExhausted].
-//   - Fair and bounded waits, never with the lock held. A call that waits for a tick already has its
-//     ID, so no call is overtaken: if k calls wait and a tick has n IDs, the next call waits for at
-//     most k/n+1 ticks, plus the time that it takes to wake up. (A Fill counts as up to n calls.) If
-//     the clock goes back, a call waits for as long as its policy allows (see [ActionWait]). If the
-//     clock stands still, the policy is asked after 50 ms, or after twice the time for which the
-//     clock ran during the wait, if that is more.
+//   - Fair and bounded waits, never with the lock held. A call that waits for a tick already has
+//     its ID, so no call is overtaken: if k calls wait and a tick has n IDs, the next call waits
+//     for at most k/n+1 ticks, plus the time that it takes to wake up. (A Fill counts as up to n
+//     calls.) If the clock goes back, a call waits for as long as its policy allows (see
+//     [ActionWait]). If the clock stands still, the policy is asked after 50 ms, or after twice the
+//     time for which the clock ran during the wait, if that is more.
 //
 // # What you must ensure
 //
@@ -111,23 +111,20 @@
 //
 // # In other libraries
 //
-// An ID is an int64 to Go: it can be a constant and a key of a map, compares with <, and is a BIGINT
-// in a database. In JSON, YAML, flags, parameters and logs it is a string, because JavaScript rounds
-// integers above 2^53.
+// An ID is an int64 to Go, and a BIGINT in a database. In JSON, YAML, flags, parameters and logs it
+// is a string, because JavaScript rounds integers above 2^53.
 //
-// HAZARD: some libraries look at the kind of a type before its methods, and then refuse, misread or
-// round an ID. docs/recipes.md lists them, with what to write; docs/rounding.md lists what else
-// rounds an ID.
+// HAZARD: some libraries look at the kind of a type before its methods, and refuse, misread or
+// round an ID. docs/recipes.md and docs/rounding.md list them.
 //
 // # In tests
 //
 // With a clock that the test sets ([ClockFunc]), the IDs are the same in each run. While such a
-// clock stands still, there is only one tick. To see what a program does when its lease has
-// expired, give NewLeased a [Lease] of your own.
+// clock stands still, there is only one tick. To test an expired lease, give NewLeased a [Lease] of
+// your own.
 //
 // In a [testing/synctest] bubble, clocks and waits follow the bubble's time, which begins before
-// DefaultEpoch: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC). Make the Generator
-// with Options.Clock set to SystemClock(), and do not use it outside the bubble. Without a Clock,
-// all tests of a package that call New with the same fields share one Generator: no ID repeats, but
-// to a bubble whose time is before the last ID, the clock has gone back.
+// DefaultEpoch: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC). Set Options.Clock
+// to SystemClock(), and do not use the Generator outside the bubble. Without a Clock, tests share
+// Generators: no ID repeats, but the clock goes back when a bubble's time is before the last ID.
 package snowflake

@@ -9,7 +9,8 @@ import (
 )
 
 // Every error of this package matches one of these with [errors.Is], or is the error of the
-// caller's context. Calls are those of NextID, NextIDContext and Fill; New stands for NewLeased, too.
+// caller's context. Calls are those of NextID, NextIDContext and Fill; New stands for NewLeased,
+// too.
 var (
 	// ErrClockBackward is matched by the [*ClockBackwardError] of a call.
 	ErrClockBackward = errors.New("snowflake: clock went backward")

@@ -112,8 +112,8 @@ func (id ID) MarshalGQL(w io.Writer) {
 	_, _ = io.WriteString(w, text)
 }
 
-// UnmarshalGQL reads a value for gqlgen: a text that ParseID reads, or an integer, but not a float64,
-// which may have been rounded.
+// UnmarshalGQL reads a value for gqlgen: a text that ParseID reads, or an integer, but not a
+// float64, which may have been rounded.
 func (id *ID) UnmarshalGQL(v any) error { return id.fromValue(v) }
 
 // UnmarshalMapstructure is UnmarshalGQL for mapstructure 2.5 and later.
@@ -152,8 +152,8 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 	return id.UnmarshalText(b)
 }
 
-// Scan reads an integer column, or a text that ParseID reads. If the column may be NULL, scan into a
-// **ID or a sql.Null[ID].
+// Scan reads an integer column, or a text that ParseID reads. If the column may be NULL, scan into
+// a **ID or a sql.Null[ID].
 func (id *ID) Scan(src any) error {
 	switch v := src.(type) {
 	case int64:

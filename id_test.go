@@ -74,8 +74,8 @@ func slowText(f textForm, v *big.Int) string {
 	return text
 }
 
-// slowParse is the reference for reading: a text is canonical if the slow writer makes the same text
-// from its value.
+// slowParse is the reference for reading: a text is canonical if the slow writer makes the same
+// text from its value.
 func slowParse(f textForm, s string) (id snowflake.ID, ok bool) {
 	if s == "" || len(s) > 20 {
 		return 0, false
@@ -250,8 +250,8 @@ func TestReadersMatchTheSlowReference(t *testing.T) {
 	}
 }
 
-// checkText checks that each reader accepts s if and only if the slow writer makes s from an ID, and
-// reports whether a reader does.
+// checkText checks that each reader accepts s if and only if the slow writer makes s from an ID,
+// and reports whether a reader does.
 func checkText(t *testing.T, s string) (taken bool) {
 	t.Helper()
 	for _, f := range textForms {
@@ -477,8 +477,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// notCanonical are texts that no ID has in one form at least. They are seeds of the fuzz tests below,
-// so each run of the tests reads them in all forms.
+// notCanonical are texts that no ID has in one form at least. They are seeds of the fuzz tests
+// below, so each run of the tests reads them in all forms.
 var notCanonical = []string{
 	// decimal
 	"", "-1", "-0", "+1", "-", " 1", "1 ", " ", "\t1", "1\n", "0", "00", "01", strings.Repeat("0", 19) + "1",

@@ -43,8 +43,8 @@ func JSSafeLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4, SequenceBits: 15}
 }
 
-// Validate returns an error that matches [ErrInvalidLayout] if Unit is not positive, if there are no
-// time bits or more than 63 bits in all, if a field is wider than an int, or if the last tick is
+// Validate returns an error that matches [ErrInvalidLayout] if Unit is not positive, if there are
+// no time bits or more than 63 bits in all, if a field is wider than an int, or if the last tick is
 // more than 36 billion years from the epoch.
 func (l Layout) Validate() error {
 	if l.Unit <= 0 {

@@ -9,18 +9,14 @@ import (
 
 // Options configure a Generator. A nil *Options, and the zero value of a field, mean the defaults.
 type Options struct {
-	// Layout divides the bits. The default is DefaultLayout; with a lease see NewLeased.
-	Layout Layout
-	// Datacenter is the value of the datacenter bits, if the layout has them.
-	Datacenter int
-	// Clock tells the time. The default is SystemClock; with a lease see NewLeased. If Clock is set,
-	// also to SystemClock(), New makes a Generator that the rest of the process does not share. With
-	// a clock of your own, each ID costs a call of Now, and a saturated generator loses the ticks
-	// through which its callers oversleep.
+	Layout     Layout         // by default DefaultLayout(); with a lease see NewLeased
+	Datacenter int            // the value of the datacenter bits, if the layout has them
+	OnBackward BackwardPolicy // by default WaitPolicy(10*time.Millisecond)
+	// Clock tells the time. The default is SystemClock(); with a lease see NewLeased. If Clock is
+	// set, also to SystemClock(), New makes a Generator that the rest of the process does not share.
+	// With a clock of your own, each ID costs a call of Now, and a saturated generator loses the
+	// ticks through which its callers oversleep.
 	Clock Clock
-	// OnBackward chooses what happens when the clock goes back. The default is
-	// WaitPolicy(10*time.Millisecond).
-	OnBackward BackwardPolicy
 	// BorrowAhead bounds the lead of timestamps over the clock when a tick's sequence is spent: the
 	// IDs of BorrowAhead/Unit ticks are issued without a wait. The maximum is the time that the
 	// layout lasts. If it is 0, callers wait for the next tick. After a restart, the clock may read

@@ -182,8 +182,8 @@ func (p plugin) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
 	}
 }
 
-// slotOf reports whether row has no ID for key, and returns a function that sets it, or nil if row is
-// nil or a struct that was not passed by a pointer.
+// slotOf reports whether row has no ID for key, and returns a function that sets it, or nil if row
+// is nil or a struct that was not passed by a pointer.
 func slotOf(ctx context.Context, key *schema.Field, row reflect.Value) (zero bool, set func(id any) error) {
 	switch {
 	case row.Kind() == reflect.Map && row.Type() == reflect.TypeFor[map[string]any]() && !row.IsNil():

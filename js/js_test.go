@@ -34,8 +34,8 @@ type call struct {
 	Fields []string // clock sequence, datacenter, worker, sequence
 }
 
-// answers is a script that answers calls with snowflake.js. The answer to a refused call is the name
-// of the error.
+// answers is a script that answers calls with snowflake.js. The answer to a refused call is the
+// name of the error.
 var answers = `
 	const parts = ({ Times: [time], Fields: [clockSeq, datacenter, worker, sequence] }) => Object.fromEntries(
 		Object.entries({ time, clockSeq, datacenter, worker, sequence }).map(([k, v]) => [k, BigInt(v)]));

@@ -69,22 +69,22 @@ func (m Match) Likely() bool { return m.Sure >= 0.9 }
 const tolerance = 24 * time.Hour
 
 // Identify returns the probability of each known layout, given the IDs. All IDs should have one
-// layout; a few others do no harm. Of more than 500 IDs, it looks at 500, including the smallest and
-// the greatest.
+// layout; a few others do no harm. Of more than 500 IDs, it looks at 500, including the smallest
+// and the greatest.
 //
 // A layout is ruled out if more than half of the IDs do not fit: they have too many bits, or a time
 // before the first such IDs or more than a day after now. The others are compared by their
-// frequency, and by the probability that their generators issue exactly these IDs: recent times, few
-// and small worker IDs, and sequences that begin with 0 in each tick are likely. They are also
+// frequency, and by the probability that their generators issue exactly these IDs: recent times,
+// few and small worker IDs, and sequences that begin with 0 in each tick are likely. They are also
 // compared with the same divisions under another epoch, and with numbers that merely grow.
 //
-// Many layouts, such as Twitter's and Discord's, differ in nothing but the epoch or the names of the
-// fields. They are twins, and each names the others. Only an ID of a known time, or one just made,
-// tells them apart. Otherwise the twins are ranked by the frequency of their IDs (Twitter's 50,
-// Discord's 40, TSIDs 10, this library's 5, ShardingSphere's 1 and so on), by the age of the last ID
-// (people ask about IDs that are 6 years old on average), and by the fields of Twitter's and
-// Discord's published IDs. So the true layout is the first for 108 of 125 published IDs that stand
-// alone, and one of the first three for 118.
+// Many layouts, such as Twitter's and Discord's, differ in nothing but the epoch or the names of
+// the fields. They are twins, and each names the others. Only an ID of a known time, or one just
+// made, tells them apart. Otherwise the twins are ranked by the frequency of their IDs (Twitter's
+// 50, Discord's 40, TSIDs 10, this library's 5, ShardingSphere's 1 and so on), by the age of the
+// last ID (people ask about IDs that are 6 years old on average), and by the fields of Twitter's
+// and Discord's published IDs. So the true layout is the first for 108 of 125 published IDs that
+// stand alone, and one of the first three for 118.
 //
 // The columns count the IDs or sets of IDs for which the first guess is right, or one of the first
 // three, if twins count as one guess; the first guess is Likely, and is Likely and right; and None
@@ -101,10 +101,10 @@ const tolerance = 24 * time.Hour
 //	unknown systems, 20              150      0         0       0      0    95
 //
 // "SNOWFLAKE_FULL=1 go test ./layouts -run Calibration -v" prints these figures by system. The
-// published IDs are in testdata, with their sources. The simulated IDs are those of one process, many
-// workers, bursts, and quiet and large fleets of each layout, and of this library with RandomStart.
-// The unknown systems are layouts that are not in the table, layouts with other epochs, counters,
-// dates and random numbers.
+// published IDs are in testdata, with their sources. The simulated IDs are those of one process,
+// many workers, bursts, and quiet and large fleets of each layout, and of this library with
+// RandomStart. The unknown systems are layouts that are not in the table, layouts with other
+// epochs, counters, dates and random numbers.
 func Identify(ids []snowflake.ID, now time.Time) Ranking {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)

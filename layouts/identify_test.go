@@ -276,8 +276,8 @@ func dated(form string, below int64) func(*rand.Rand, time.Time, int) snowflake.
 	}
 }
 
-// TestCalibration counts Identify's right guesses for public IDs, for simulated IDs of the systems in
-// the table, and for IDs of other systems. The documentation has these figures. With -v the test
+// TestCalibration counts Identify's right guesses for public IDs, for simulated IDs of the systems
+// in the table, and for IDs of other systems. The documentation has these figures. With -v the test
 // prints them by system.
 func TestCalibration(t *testing.T) {
 	depth.NeedFull(t, "20 s of counting")
@@ -425,7 +425,8 @@ func TestIdentifyOwnFleets(t *testing.T) {
 	}
 }
 
-// Only the epoch tells an early tweet from an ID of Discord. So Identify says this, with both dates.
+// Only the epoch tells an early tweet from an ID of Discord. So Identify says this, with both
+// dates.
 func TestIdentifyNamesTwins(t *testing.T) {
 	of := map[string]Match{}
 	sum := 0.0
@@ -487,8 +488,8 @@ func TestByHost(t *testing.T) {
 	}
 }
 
-// rows returns IDs that were made for existing rows with a time, as docs/sql.md describes: the times
-// are multiples of grid, and no generator has the worker.
+// rows returns IDs that were made for existing rows with a time, as docs/sql.md describes: the
+// times are multiples of grid, and no generator has the worker.
 func rows(l snowflake.Layout, grid time.Duration, n int) (ids []snowflake.ID) {
 	r := rand.New(rand.NewPCG(uint64(grid), 3))
 	at := noon.AddDate(0, -9, 0).Truncate(grid)

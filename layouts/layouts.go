@@ -1,5 +1,5 @@
-// Package layouts has a table of the layouts of other systems' IDs. [Identify] guesses the layout of
-// given IDs.
+// Package layouts has a table of the layouts of other systems' IDs. [Identify] guesses the layout
+// of given IDs.
 //
 //	tweet, err := snowflake.ParseID("1541815603606036480")
 //	...

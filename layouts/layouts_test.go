@@ -89,8 +89,8 @@ func TestLayoutsNeverChange(t *testing.T) {
 	}
 }
 
-// functions returns the layouts of the exported functions by the functions' names, which it reads in
-// the source.
+// functions returns the layouts of the exported functions by the functions' names, which it reads
+// in the source.
 func functions(t *testing.T) map[string]snowflake.Layout {
 	t.Helper()
 	parse := func(name string) *ast.File {

@@ -31,8 +31,8 @@ const (
 	recent  = 6 * 365 * day  // the mean age of the IDs that people ask about
 )
 
-// prior returns the logarithm of the frequency of a layout, times the probability of the tick of its
-// last ID.
+// prior returns the logarithm of the frequency of a layout, times the probability of the tick of
+// its last ID.
 func (k *Known) prior(last, now time.Time) float64 {
 	age := now.Sub(last).Seconds()
 	density := 0.6 / recent.Seconds() * math.Exp(-max(age, 0)/recent.Seconds()) // most questions are about IDs of any age
@@ -71,8 +71,8 @@ var shapes = sync.OnceValue(func() (all []Known) {
 	return all
 })
 
-// judgeShape returns the logarithm of the probability that the IDs have a shape with an epoch that is
-// not in the table.
+// judgeShape returns the logarithm of the probability that the IDs have a shape with an epoch that
+// is not in the table.
 func (k *Known) judgeShape(ids []snowflake.ID, now time.Time, scale float64) float64 {
 	// With any epoch, the time of the IDs' median is before now.
 	o := *k
@@ -154,8 +154,8 @@ func (k *Known) refuse(id snowflake.ID) string {
 
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// evidence has counts of IDs under the assumption that they have one layout. A run is the IDs of one
-// generator in one tick. If the sequence numbers of a run have no gaps, it is one observation,
+// evidence has counts of IDs under the assumption that they have one layout. A run is the IDs of
+// one generator in one tick. If the sequence numbers of a run have no gaps, it is one observation,
 // because otherwise a burst would outweigh everything else.
 type evidence struct {
 	*Known
@@ -183,8 +183,8 @@ type issued struct {
 	runs int
 }
 
-// enough is the number of IDs, and of new numbers, that count in full. If there are more, their mean
-// counts so many times.
+// enough is the number of IDs, and of new numbers, that count in full. If there are more, their
+// mean counts so many times.
 const enough = 20
 
 // optional is the share of fleets that use a layout in one of its [Known.uses].
@@ -319,8 +319,8 @@ func (e *evidence) add(p snowflake.Parts) {
 	e.last = p
 }
 
-// time returns the logarithm of the probability of a run's tick, given the previous run's, and 0 for
-// the first run.
+// time returns the logarithm of the probability of a run's tick, given the previous run's, and 0
+// for the first run.
 func (e *evidence) time(t time.Time) float64 {
 	if e.runs == 0 {
 		e.first, e.ticks = t, 1
@@ -370,9 +370,9 @@ func (e *evidence) generator(g fields, p snowflake.Parts, runs int) float64 {
 	return math.Log(float64(max(runs, 1)) / float64(e.runs+1))
 }
 
-// start returns the logarithm of the probability of the sequence number with which a run begins: its
-// share of the runs, where a new number counts as one run. Most runs begin with 0, some with another
-// small number, some with any. The probability of a new number is in e.newStarts.
+// start returns the logarithm of the probability of the sequence number with which a run begins:
+// its share of the runs, where a new number counts as one run. Most runs begin with 0, some with
+// another small number, some with any. The probability of a new number is in e.newStarts.
 func (e *evidence) start(sequence int) float64 {
 	bits := e.Layout.SequenceBits
 	switch {
@@ -404,8 +404,8 @@ func (e *evidence) start(sequence int) float64 {
 	return e.learn(sequence, 1, 1)
 }
 
-// learn returns the logarithm of the probability of a sequence number whose probability was p before
-// the first ID. p has the weight of the given number of runs.
+// learn returns the logarithm of the probability of a sequence number whose probability was p
+// before the first ID. p has the weight of the given number of runs.
 func (e *evidence) learn(sequence int, runs, p float64) float64 {
 	n := e.starts[sequence]
 	e.starts[sequence]++

@@ -210,7 +210,8 @@ func ofTwitter(p snowflake.Parts, otherwise float64) float64 {
 	return likely / 32
 }
 
-// ofDiscord has the fields of Discord's published IDs: nearly all are of process 0, the worker here.
+// ofDiscord has the fields of Discord's published IDs: nearly all are of process 0, the worker
+// here.
 func ofDiscord(p snowflake.Parts, _ float64) float64 {
 	likely := 0.25 * mixed(p.Worker-1, 5, 0.9)
 	if p.Worker == 0 {
@@ -232,8 +233,8 @@ func ByName(name string) (k Known, ok bool) {
 	return Known{}, false
 }
 
-// ByHost returns the layout of the IDs in the URLs of a host, such as x.com or www.x.com. If the host
-// is not known, ok is false.
+// ByHost returns the layout of the IDs in the URLs of a host, such as x.com or www.x.com. If the
+// host is not known, ok is false.
 func ByHost(host string) (k Known, ok bool) {
 	host = strings.ToLower(host)
 	for _, k := range table {

@@ -21,17 +21,17 @@
 //   - ID time is the time that is written into IDs. It begins at the layout's epoch and is
 //     counted in ticks.
 //   - To stamp is to issue an ID with some worker ID, clock sequence and timestamp.
-//   - The bound of a worker ID and clock sequence is an instant of ID time. No ID with them has been
-//     stamped at or after it. The store keeps it.
+//   - The bound of a worker ID and clock sequence is an instant of ID time. No ID with them has
+//     been stamped at or after it. The store keeps it.
 //   - A holder is a process to which a store has given a worker ID. Its owner is the name
 //     under which it asked (Options.Owner), such as a pod's name: a process that restarts is a
 //     new holder, usually with the same owner.
 //   - A window is a span of ID time in which one holder may stamp one worker ID and clock
 //     sequence. It ends at the bound. Options.Window is its length.
 //   - The grant is the window that the generator has been given.
-//   - The history has the earlier holders of each worker ID, with their windows. A store keeps it for
-//     90 days (Options.History). Because windows never overlap, [Whois] finds the one process that
-//     can have issued an ID, and [ReadHistory] the IDs that no holder can have issued.
+//   - The history has the earlier holders of each worker ID, with their windows. A store keeps it
+//     for 90 days (Options.History). Because windows never overlap, [Whois] finds the one process
+//     that can have issued an ID, and [ReadHistory] the IDs that no holder can have issued.
 //
 // Two holders of one worker ID never share an instant. Here the window is 3 s:
 //
@@ -87,8 +87,8 @@
 // for that measure the time by their monotonic clocks (protocol.Record.Live, book.Watch.Silent).
 // They keep the time so far in the entry "silence", so that the next process continues from there.
 // If the engine has a clock, and both that clock and the waiting process's own have passed the
-// holder's bounds, the engine's clock counts, too. So no single wrong clock makes a live holder look
-// dead.
+// holder's bounds, the engine's clock counts, too. So no single wrong clock makes a live holder
+// look dead.
 //
 // The history is a part of the chain: a record keeps the holdings that have ended. Earlier holdings
 // are in other entries, which are made before the record that counts them
@@ -147,10 +147,10 @@
 //     and a minute. The time is counted by the monotonic clocks of those who wait, and kept in the
 //     entry, so they wait for it together, one after the other (protocol.Door.Advance). Then worker
 //     IDs that still have no record may be taken, from the newcomer's time on, or from the engine's
-//     if it is later (protocol.Door.Raise). While these two clocks differ by more than a minute, one
-//     of them is wrong, and nobody takes a worker ID. Init and NewStore open a store at once, but
-//     not one that has a record or a mark. In a directory without any sign of use, a newcomer waits
-//     for its own window only.
+//     if it is later (protocol.Door.Raise). While these two clocks differ by more than a minute,
+//     one of them is wrong, and nobody takes a worker ID. Init and NewStore open a store at once,
+//     but not one that has a record or a mark. In a directory without any sign of use, a newcomer
+//     waits for its own window only.
 //   - unreadable: An entry that cannot be read counts as lost, and is replaced. If it is a record,
 //     it stays as it is, its worker ID is not used, and its holder takes another one.
 //   - mark: The mark of a worker ID is made after its first record and before anything is stamped.
@@ -160,11 +160,12 @@
 //     "store" and at its record again before it stamps. If either has changed, entries were lost
 //     since its first look, and it starts again (wiped.Confirm).
 //   - stray: Until such a newcomer has looked again, a holder whose record was lost may find the
-//     newcomer's. The holder replaces it (wiped.IsStray), and then the newcomer sees another record.
+//     newcomer's. The holder replaces it (wiped.IsStray), and then the newcomer sees another
+//     record.
 //
 // Why the invariant holds. Let the record of w be lost, and let h have held w last. If h puts its
-// record back, the chain continues as if nothing had happened: nobody else has taken w, because h was
-// not idle for a window when the record was lost (protocol.Record.Live), and without the record
+// record back, the chain continues as if nothing had happened: nobody else has taken w, because h
+// was not idle for a window when the record was lost (protocol.Record.Live), and without the record
 // nobody takes w before the wait ends. If h does not put the record back, no save of h changes
 // anything any more, since it names a version that is gone. So h stamps at most up to its bound,
 // and this bound is at most MaxWindow ahead of h's clock when the record was lost. The next holder
@@ -225,8 +226,8 @@
 // A holder issues IDs until its window ends, and again, by itself, when the store is back.
 //
 // copy: With Options.LocalCopy it continues for longer, and can also start. The record that counts
-// is then a file on the holder's host. It is saved there before it is used, and in the store as soon
-// as the store answers. This is safe only if nobody else can get the worker ID before that. So
+// is then a file on the holder's host. It is saved there before it is used, and in the store as
+// soon as the store answers. This is safe only if nobody else can get the worker ID before that. So
 // LocalCopy works only with worker IDs that are kept for their owners (ReuseKeep), and the
 // directory is a part of the owner's name. The proof is in lease/internal/localcopy.
 //
@@ -275,16 +276,16 @@
 // HAZARD: if the store has no clock, and the holder's machine stood still in a way that its clocks
 // do not show, the holder does not know that it counted as dead, and does not look.
 //
-// If a record is lost or cannot be read, its floor is unknown, and the watermark stands still
-// until the record is back or every window under it must have ended. If all entries are lost, there
-// is no watermark until a holder or a newcomer has made the store again. A holder whose record was
-// lost puts the watermark back at its floor, because nothing later was proposed while it lived.
-// Until the door is open, it also replaces a watermark that another holder, whose clock is ahead,
-// has put back. If the watermark alone is lost, or cannot be read, live holders put it back in the
-// same way: each looks at its entry once a minute, if it knows of one. If its own clock alone is
-// ahead, it leaves the entry to others, until those are known to be dead (readers.pace, wiped.Heal).
-// Until then newcomers begin at the latest bound of all others (hold.Above). If a clock that was
-// ahead has left this bound, they begin at the latest floor of a holder or a minute after their own
+// If a record is lost or cannot be read, its floor is unknown, and the watermark stands still until
+// the record is back or every window under it must have ended. If all entries are lost, there is no
+// watermark until a holder or a newcomer has made the store again. A holder whose record was lost
+// puts the watermark back at its floor, because nothing later was proposed while it lived. Until
+// the door is open, it also replaces a watermark that another holder, whose clock is ahead, has put
+// back. If the watermark alone is lost, or cannot be read, live holders put it back in the same
+// way: each looks at its entry once a minute, if it knows of one. If its own clock alone is ahead,
+// it leaves the entry to others, until those are known to be dead (readers.pace, wiped.Heal). Until
+// then newcomers begin at the latest bound of all others (hold.Above). If a clock that was ahead
+// has left this bound, they begin at the latest floor of a holder or a minute after their own
 // clock, whichever is later (wiped.RestoreWatermark): while no holder lives, clocks must not differ
 // by more than that. A holder with a LocalCopy may stamp without the store, so it counts until it
 // is released; if it starts while the store is away, it begins at its clock. A floor counts as a

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Errors of this package match one of its variables, an error of package snowflake, the error of the
-// caller's context, or an error of the store's engine.
+// Errors of this package match one of its variables, an error of package snowflake, the error of
+// the caller's context, or an error of the store's engine.
 var (
 	// ErrExhausted is matched by the [*ExhaustedError] of Acquire.
 	ErrExhausted = errors.New("lease: no worker ID is free")
@@ -36,8 +36,8 @@ var (
 	ErrWiped = book.ErrWiped
 	// ErrInitialized is returned by Init if the store was opened, or used, before.
 	ErrInitialized = errors.New("lease: the store is in use")
-	// ErrInvalidOptions is returned by Acquire for an option that is out of its range, and by
-	// snowflake.NewLeased for a Lease that Acquire did not return.
+	// ErrInvalidOptions is returned by Acquire for an option that is out of its range, and by Ready,
+	// Release and snowflake.NewLeased for a Lease that Acquire did not return.
 	ErrInvalidOptions = snowflake.ErrInvalidOptions
 	// ErrInUse is returned by snowflake.NewLeased if the lease already serves a generator.
 	ErrInUse = errors.New("lease: the lease already serves a generator")
@@ -69,8 +69,8 @@ var (
 	ErrRefused   = driver.ErrRefused  // see package driver
 )
 
-// ExhaustedError is the error of Acquire if no worker ID of the range came free within one and a half
-// times the longest window. It matches [ErrExhausted].
+// ExhaustedError is the error of Acquire if no worker ID of the range came free within one and a
+// half times the longest window. It matches [ErrExhausted].
 type ExhaustedError struct {
 	First, Last int           // the range
 	Holders     []Holder      // the holders, by worker; if Owner is set, the owner's alone

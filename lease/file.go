@@ -27,9 +27,9 @@ import (
 //
 // If the directory disappears, for example because it is unmounted, the store is away until it is
 // back. The file .NAME.identity beside a directory called NAME, if it can be written there, shows
-// that the directory was in use, and whether a file system was mounted there. To start afresh, remove
-// both when no process has issued IDs for longer than its window. If files in the directory, or all
-// of them, disappear, holders put their records back, and newcomers wait: see [Acquire].
+// that the directory was in use, and whether a file system was mounted there. To start afresh,
+// remove both when no process has issued IDs for longer than its window. If files in the directory,
+// or all of them, disappear, holders put their records back, and newcomers wait: see [Acquire].
 //
 // HAZARD: IDs may repeat if the directory is restored from a backup, if a clean-up removes its lock
 // files as stale, or if its file system does not share locks among all of its clients, as on some
@@ -38,8 +38,8 @@ import (
 // HAZARD: if a directory that is a bind mount of the same file system, or on Windows a mount point,
 // is unmounted, it looks as if it had been emptied. IDs may repeat when it is mounted again.
 //
-// HAZARD: if all files of one worker ID are removed alone, the worker ID counts as unused, so IDs may
-// repeat until its old holder renews.
+// HAZARD: if all files of one worker ID are removed alone, the worker ID counts as unused, so IDs
+// may repeat until its old holder renews.
 //
 // HAZARD: if a directory is emptied, removed, replaced or not mounted, and the file .NAME.identity
 // beside it could not be written or is gone too, the next start waits for its own window only. IDs
@@ -47,9 +47,9 @@ import (
 // file system is still mounted for this process; and if the old directory comes back.
 func File(dir string) Store { return file.New(dir, machine.Disk, fileError) }
 
-// FileError names the file that the file store could not use. It unwraps to [ErrBadRecord] or an error
-// of the operating system. It matches [ErrRefused] if this user may not use the file, if a part of
-// its path is not a directory, or if the directory cannot be made, as in /proc.
+// FileError names the file that the file store could not use. It unwraps to [ErrBadRecord] or an
+// error of the operating system. It matches [ErrRefused] if this user may not use the file, if a
+// part of its path is not a directory, or if the directory cannot be made, as in /proc.
 type FileError struct {
 	Path string
 	Err  error

@@ -9,17 +9,17 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/history"
 )
 
-// History is a copy of a store's records and history. It answers for many IDs what [Whois] answers for
-// one. Any number of goroutines may use it.
+// History is a copy of a store's records and history. It answers for many IDs what [Whois] answers
+// for one. Any number of goroutines may use it.
 type History struct{ index *history.Index }
 
-// ReadHistory reads the records and the history in s. The result is right for all IDs that were issued
-// before the call. So first read the IDs, and then the history: a later ID may look as if nobody had
-// issued it.
+// ReadHistory reads the records and the history in s. The result is right for all IDs that were
+// issued before the call. So first read the IDs, and then the history: a later ID may look as if
+// nobody had issued it.
 //
-// If some entries cannot be read, ReadHistory returns a History that answers ErrForgotten where they
-// may be missing, and an error that joins the reasons, each of which matches [ErrBadRecord]. If the
-// store has no entries, the error matches [ErrWiped]. Other errors are the store's.
+// If some entries cannot be read, ReadHistory returns a History that answers ErrForgotten where
+// they may be missing, and an error that joins the reasons, each of which matches [ErrBadRecord].
+// If the store has no entries, the error matches [ErrWiped]. Other errors are the store's.
 func ReadHistory(ctx context.Context, s Store) (*History, error) {
 	index, err := history.Read(book.LineTo(ctx, s))
 	if index == nil {
@@ -34,16 +34,16 @@ func (h *History) Layout() snowflake.Layout { return h.index.Layout() }
 // Begins returns the start of the store's first holding, or the zero time if there is none.
 func (h *History) Begins() time.Time { return h.index.Begins() }
 
-// Whois is the function [Whois] for this History, without the texts of its errors. If id is not of the
-// layout, [ErrNeverIssued] also matches snowflake.ErrInvalidID. Whois ignores the datacenter, and
-// allocates nothing. The Holding is nil if there is an error, and must not be changed.
+// Whois is the function [Whois] for this History, without the texts of its errors. If id is not of
+// the layout, [ErrNeverIssued] also matches snowflake.ErrInvalidID. Whois ignores the datacenter,
+// and allocates nothing. The Holding is nil if there is an error, and must not be changed.
 func (h *History) Whois(id snowflake.ID) (*Holding, error) {
 	by, err := h.index.Whois(id)
 	return (*Holding)(by), err
 }
 
-// Around returns the last holding of id's worker ID and clock sequence that ended before id, and the
-// first that began after id, or nil.
+// Around returns the last holding of id's worker ID and clock sequence that ended before id, and
+// the first that began after id, or nil.
 func (h *History) Around(id snowflake.ID) (before, after *Holding) {
 	b, a := h.index.Around(id)
 	return (*Holding)(b), (*Holding)(a)

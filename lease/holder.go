@@ -68,9 +68,9 @@ func holderOf(r protocol.Record) Holder {
 	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
 }
 
-// Holding is a span of ID time, [From, To), in which one holder alone could issue IDs with a worker ID
-// and clock sequence. It may begin up to a window before the holder's process, because the process's
-// clock may be set back, and end after it.
+// Holding is a span of ID time, [From, To), in which one holder alone could issue IDs with a worker
+// ID and clock sequence. It may begin up to a window before the holder's process, because the
+// process's clock may be set back, and end after it.
 type Holding struct {
 	Worker   int       `json:"worker"`
 	ClockSeq int       `json:"clockSeq"`

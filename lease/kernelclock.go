@@ -9,7 +9,7 @@ import (
 type ClockSync struct {
 	Known        bool          // the kernel was asked: on Linux, if Options.Clock is nil
 	Synchronized bool          // a time service (NTP or PTP) sets the clock
-	MaxError     time.Duration // the time service's bound of the error; it grows while nothing sets the clock
+	MaxError     time.Duration // the time service's bound; it grows while nothing sets the clock
 }
 
 // String returns a text such as "synchronized, off by 12ms at most".

@@ -135,9 +135,9 @@ func (l *Lease) Err() error {
 	return l.err
 }
 
-// AcceptLeap lets the next successful renewal move the bound however far the clock has leapt. Call it
-// if Stats shows an error that matches [ErrClockLeap], and you know that the clock is right. Without
-// it, the lease accepts the leap when it has lasted (see the package doc).
+// AcceptLeap lets the next successful renewal move the bound however far the clock has leapt. Call
+// it if Stats shows an error that matches [ErrClockLeap], and you know that the clock is right.
+// Without it, the lease accepts the leap when it has lasted (see the package doc).
 func (l *Lease) AcceptLeap() { l.accepted.Store(true) }
 
 // Stats returns the state of the lease, and its counters.

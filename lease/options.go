@@ -31,7 +31,8 @@ const (
 	Stop
 )
 
-// Options are the settings of Acquire. The zero value consists entirely of defaults.
+// Options are the settings of Acquire. A nil *Options, and the zero value, consist entirely of
+// defaults.
 type Options struct {
 	// Layout is the layout of the IDs. The default is snowflake.DefaultLayout(). Like Clock, it is
 	// the generator's, too: see snowflake.NewLeased.
@@ -108,7 +109,10 @@ type Options struct {
 	// snapshot. After a clone, nothing more of the window is stamped, and the lease takes another
 	// worker ID; with ReuseKeep only one copy gets one, because all copies have the same owner. With
 	// LocalCopy or the store of File the lease ends, and an Acquire fails, because the directory was
-	// cloned, too. The default is /dev/vmclock0 if it can be used; see Guarded in [Stats]. Linux only.
+	// cloned, too. An ID that was returned before the snapshot exists in each copy.
+	//
+	// The default is /dev/vmclock0 if it can be used: see Guarded in [Stats]. If another path cannot
+	// be used, Acquire fails. Linux only.
 	VMClock string
 
 	// Clock is the clock of the lease and the generator. The default is snowflake.SystemClock().
@@ -197,8 +201,8 @@ func (o *Options) rules() hold.Rules {
 // now reads the clock without its monotonic part, because comparisons would use it.
 func (o *Options) now() time.Time { return o.Clock.Now().Round(0) }
 
-// trip bounds a renewal's wait for the store. It is a little shorter than a call's wait for a renewal,
-// so that the call gets the reason why the renewal failed.
+// trip bounds a renewal's wait for the store. It is a little shorter than a call's wait for a
+// renewal, so that the call gets the reason why the renewal failed.
 func (o *Options) trip() time.Duration { return o.Window/3 - o.Window/48 }
 
 // patience bounds Acquire's wait for an answer from the store.

@@ -9,11 +9,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
-// Ready returns nil if a call to the generator would return an ID now, or after a wait for the clock;
-// before NewLeased, it looks at the lease alone. Otherwise it returns a [*NotReadyError] or, if the
-// layout has run out of time or begins later, the generator's error. Ready issues no ID and does not
-// wait for the store. A readiness probe answers with it. Do not restart the process because of it,
-// unless the lease has ended.
+// Ready returns nil if a call to the generator would return an ID now, or after a wait for the
+// clock; before NewLeased, it looks at the lease alone. Otherwise it returns a [*NotReadyError] or,
+// if the layout has run out of time or begins later, the generator's error. Ready issues no ID and
+// does not wait for the store. A readiness probe answers with it. Do not restart the process
+// because of it, unless the lease has ended.
 func (l *Lease) Ready() error {
 	if l == nil || l.grant.Load() == nil {
 		return errZero
@@ -92,9 +92,9 @@ func (l *Lease) mends(err error) string {
 	return fmt.Sprintf("IDs are issued again as soon as the store answers, which is asked at least every %v", l.o.Window/3)
 }
 
-// NotReadyError is the error of [Lease.Ready]. It matches the error of a call to the generator, such as
-// [snowflake.ErrLeaseExpired] or [snowflake.ErrClockBackward], and the cause: [ErrReleased],
-// [ErrLost], [ErrClockLeap], [ErrWiped] or the store's error.
+// NotReadyError is the error of [Lease.Ready]. It matches the error of a call to the generator,
+// such as [snowflake.ErrLeaseExpired] or [snowflake.ErrClockBackward], and the cause:
+// [ErrReleased], [ErrLost], [ErrClockLeap], [ErrWiped] or the store's error.
 type NotReadyError struct {
 	Err error // the error of a call to the generator, which may name users and hosts of the store
 

@@ -8,6 +8,6 @@ type (
 	Entry = driver.Entry
 )
 
-// MaxWindow is the longest Options.Window, unless three ticks of the layout are longer. It bounds the
-// wait of newcomers after a store lost its records.
+// MaxWindow is the longest Options.Window, unless three ticks of the layout are longer. It bounds
+// the wait of newcomers after a store lost its records.
 const MaxWindow = driver.MaxWindow

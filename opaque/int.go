@@ -10,8 +10,8 @@ import (
 )
 
 // EncodeInt returns the number of id under the newest key: 0 to 9223372036854775807, different for
-// each ID. It does not depend on the prefix of c. If id is negative, so is the number, and DecodeInt
-// refuses it. The package doc compares numbers with texts.
+// each ID. It does not depend on the prefix of c. If id is negative, so is the number, and
+// DecodeInt refuses it. The package doc compares numbers with texts.
 func (c *Codec) EncodeInt(id snowflake.ID) int64 {
 	n := int64(c.keys().ints.encrypt(uint64(id) & math.MaxInt64))
 	return n | int64(id)&math.MinInt64
@@ -19,8 +19,9 @@ func (c *Codec) EncodeInt(id snowflake.ID) int64 {
 
 // DecodeInt returns the ID whose number under the newest key and the purpose of c is n. If n is
 // negative, the error matches [snowflake.ErrInvalidID]. Every other n is the number of some ID: for
-// an invented number, or one of another key or purpose, DecodeInt returns an ID that you most likely
-// do not have, and no error. It does not try older keys, because a number does not show its key.
+// an invented number, or one of another key or purpose, DecodeInt returns an ID that you most
+// likely do not have, and no error. It does not try older keys, because a number does not show its
+// key.
 func (c *Codec) DecodeInt(n int64) (snowflake.ID, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%w: the number %d is negative, and no opaque number is", snowflake.ErrInvalidID, n)

@@ -23,8 +23,8 @@
 //
 // # What it does not protect
 //
-//   - Access. A text is not an authorisation. Whoever has a text can use it and pass it on for ever.
-//     Check in each request whether this user may see this order.
+//   - Access. A text is not an authorisation. Whoever has a text can use it and pass it on for
+//     ever. Check in each request whether this user may see this order.
 //   - Equality. With one key and purpose, in one base, an ID always has the same text, which can be
 //     part of a URL and of a cache's key. So anyone who sees a text twice knows that it names the
 //     same thing.
@@ -62,16 +62,16 @@
 // An ID and 64 zero bits are encrypted as one block of AES-256. Decode decrypts the block, and
 // refuses it unless these bits, and the ID's sign, are zero. The AES key is HKDF-SHA256 of the
 // secret key, without a salt, with the info "snowflake/opaque/1/" followed by the purpose. The text
-// is the prefix, if any, and the block as a big-endian number of 128 bits, in base 62 or base 32. So
-// a few lines in another language can read it.
+// is the prefix, if any, and the block as a big-endian number of 128 bits, in base 62 or base 32.
+// So a few lines in another language can read it.
 //
 // A number is FF1 of the ID's 63 bits, the highest first, with radix 2 and the empty tweak. Its AES
 // key is made in the same way, with the info "snowflake/opaque/int/1/" followed by the purpose.
 //
 // Decode tries every key, and checks the zeros without a branch. So its time shows neither how
-// nearly a forgery passed, nor the key of a text. Otherwise the time depends only on the text, which
-// is not secret. If the processor has no AES instructions, crypto/aes reads tables, and its time can
-// depend on the key.
+// nearly a forgery passed, nor the key of a text. Otherwise the time depends only on the text,
+// which is not secret. If the processor has no AES instructions, crypto/aes reads tables, and its
+// time can depend on the key.
 //
 // [NIST SP 800-38G]: https://doi.org/10.6028/NIST.SP.800-38G
 package opaque
@@ -125,8 +125,8 @@ type keys struct {
 //
 // To change the key, first give every process the new key as one of older. Then make it the key,
 // and move the earlier key to older. Drop the earlier key when you no longer need to read its
-// texts. A text does not name its key, because that would show its age to outsiders. So Decode tries
-// all keys, at the cost of one block of AES each.
+// texts. A text does not name its key, because that would show its age to outsiders. So Decode
+// tries all keys, at the cost of one block of AES each.
 //
 // The error matches [snowflake.ErrInvalidOptions] if a key does not have 32 bytes or is all zeros,
 // if there are more than 16 keys, or if the purpose is empty.
@@ -174,13 +174,13 @@ func derive(key []byte, info string) (cipher.Block, error) {
 	return block, nil
 }
 
-// WithPrefix returns a Codec with the keys and the purpose of c, whose texts begin with prefix and an
-// underscore: order_6jBeLMBn6gylueyOncP6gT. It reads only texts with this prefix, and c only texts
-// without a prefix. The prefix is for people: it is not encrypted, and the purpose alone keeps the
-// kinds apart.
+// WithPrefix returns a Codec with the keys and the purpose of c, whose texts begin with prefix and
+// an underscore: order_6jBeLMBn6gylueyOncP6gT. It reads only texts with this prefix, and c only
+// texts without a prefix. The prefix is for people: it is not encrypted, and the purpose alone
+// keeps the kinds apart.
 //
-// A prefix is 1 to 63 of a-z, 0-9 and underscores, with a letter first and no underscore last, as in
-// package typed. If it is anything else, the error matches [snowflake.ErrInvalidOptions].
+// A prefix is 1 to 63 of a-z, 0-9 and underscores, with a letter first and no underscore last, as
+// in package typed. If it is anything else, the error matches [snowflake.ErrInvalidOptions].
 func (c *Codec) WithPrefix(prefix string) (*Codec, error) {
 	if why := rule.Wrong(prefix); why != "" {
 		return nil, fmt.Errorf("%w: opaque: the prefix %q %s", snowflake.ErrInvalidOptions, prefix, why)
@@ -188,8 +188,8 @@ func (c *Codec) WithPrefix(prefix string) (*Codec, error) {
 	return &Codec{keys: c.keys, prefix: prefix + "_"}, nil
 }
 
-// Encode returns the text of id: the prefix, if c has one, and 22 characters of 0-9A-Za-z, which are
-// safe in a URL, a file name and a command line. Decode refuses the text of a negative ID.
+// Encode returns the text of id: the prefix, if c has one, and 22 characters of 0-9A-Za-z, which
+// are safe in a URL, a file name and a command line. Decode refuses the text of a negative ID.
 func (c *Codec) Encode(id snowflake.ID) string {
 	b := c.seal(id).base62()
 	return c.prefix + string(b[:])

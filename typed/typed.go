@@ -45,8 +45,8 @@ type Prefixer interface {
 	Prefix() string
 }
 
-// ID is the ID of a T. IDs of different types cannot be assigned to or compared with each other; IDs
-// of one type compare with == and <, and sort by time.
+// ID is the ID of a T. IDs of different types cannot be assigned to or compared with each other;
+// IDs of one type compare with == and <, and sort by time.
 type ID[T Prefixer] int64
 
 // New returns id as the ID of a T.
@@ -61,8 +61,8 @@ func (id ID[T]) Any() Any {
 	return Any{t.Prefix(), id.ID()}
 }
 
-// Parse reads the text of [ID.String]. If the text is anything else, or has another prefix, the error
-// matches [snowflake.ErrInvalidID]. If T's prefix is not allowed, it matches
+// Parse reads the text of [ID.String]. If the text is anything else, or has another prefix, the
+// error matches [snowflake.ErrInvalidID]. If T's prefix is not allowed, it matches
 // [snowflake.ErrInvalidOptions].
 func Parse[T Prefixer](text string) (ID[T], error) {
 	var t T
@@ -80,14 +80,14 @@ func Parse[T Prefixer](text string) (ID[T], error) {
 	return ID[T](a.ID), nil
 }
 
-// Fold returns a text that a person typed in the form that Parse, ParseAny and the Unmarshal methods
-// read:
+// Fold returns a text that a person typed in the form that Parse, ParseAny and the Unmarshal
+// methods read:
 //
 //	id, err := typed.Parse[Order](typed.Fold("Order_o38antkfooooo")) // order_038ANTKF00000
 //
-// It removes spaces at both ends, and turns the prefix into small letters and the 13 characters into
-// capitals, of which I and L become 1, and O becomes 0, because Crockford's base 32 does not have
-// them.
+// It removes spaces at both ends, and turns the prefix into small letters and the 13 characters
+// into capitals, of which I and L become 1, and O becomes 0, because Crockford's base 32 does not
+// have them.
 func Fold(text string) string {
 	folded := []byte(strings.TrimSpace(text))
 	i := bytes.LastIndexByte(folded, '_') + 1
@@ -101,8 +101,8 @@ func Fold(text string) string {
 
 var misread = strings.NewReplacer("I", "1", "L", "1", "O", "0")
 
-// String returns the prefix, an underscore and 13 characters, even if Parse would refuse the prefix or
-// the ID.
+// String returns the prefix, an underscore and 13 characters, even if Parse would refuse the prefix
+// or the ID.
 func (id ID[T]) String() string { return id.Any().String() }
 
 // AppendText appends the text of id to b. If id is negative, the error matches
@@ -135,7 +135,8 @@ func (id *ID[T]) UnmarshalParam(s string) error {
 // Bind is UnmarshalText for parameters of code that oapi-codegen generated.
 func (id *ID[T]) Bind(s string) error { return id.UnmarshalParam(s) }
 
-// MarshalGQL writes the text of id for gqlgen, as a string, or null if MarshalText returns an error.
+// MarshalGQL writes the text of id for gqlgen, as a string, or null if MarshalText returns an
+// error.
 func (id ID[T]) MarshalGQL(w io.Writer) {
 	b, err := id.MarshalText()
 	if err != nil {
@@ -169,8 +170,8 @@ func (id *ID[T]) fromValue(v any) error {
 // JSONSchemaAlias tells invopop/jsonschema that an ID is a string.
 func (ID[T]) JSONSchemaAlias() any { return "" }
 
-// Scan reads the columns that [snowflake.ID.Scan] reads, which have the number, not the text. If the
-// column may be NULL, scan into a **ID or a sql.Null[ID].
+// Scan reads the columns that [snowflake.ID.Scan] reads, which have the number, not the text. If
+// the column may be NULL, scan into a **ID or a sql.Null[ID].
 func (id *ID[T]) Scan(src any) error { return about[T]((*snowflake.ID)(id).Scan(src)) }
 
 // UnmarshalBSONValue reads the values that [snowflake.ID.UnmarshalBSONValue] reads, which have the

@@ -29,9 +29,9 @@ func FromPrivateIP(l snowflake.Layout) (int, error) {
 	return fromInterfaces(all, l)
 }
 
-// FromIP returns the host part of address, which is all bits after the prefix: 7 for 10.1.0.7/24 and
-// 263 for 10.1.1.7/22. Every host part of the network must fit the layout's worker bits, not only
-// this host's: 10.1.0.7/16 needs 16 worker bits. If they do not fit, the error's Value is the
+// FromIP returns the host part of address, which is all bits after the prefix: 7 for 10.1.0.7/24
+// and 263 for 10.1.1.7/22. Every host part of the network must fit the layout's worker bits, not
+// only this host's: 10.1.0.7/16 needs 16 worker bits. If they do not fit, the error's Value is the
 // largest host part.
 //
 // The error matches [ErrNoWorkerID] if the address has no host part, such as 10.1.0.7/32, or if it

@@ -5,9 +5,9 @@ import (
 	"net"
 )
 
-// SonyflakeMachineID returns the default machine ID of sonyflake 1.3 and 2.2, 0 to 65535: the low 16
-// bits of the host's first IPv4 address that is private or link-local (169.254.0.0/16). With it a
-// program that used sonyflake keeps its machine ID on the day of the move. If there is no such
+// SonyflakeMachineID returns the default machine ID of sonyflake 1.3 and 2.2, 0 to 65535: the low
+// 16 bits of the host's first IPv4 address that is private or link-local (169.254.0.0/16). With it
+// a program that used sonyflake keeps its machine ID on the day of the move. If there is no such
 // address, the error matches [ErrNoWorkerID].
 //
 // HAZARD: another address may become the first when an interface is added, such as a container

@@ -11,11 +11,11 @@
 // processes get the same number. If you cannot rule that out, lease the worker ID: see package
 // lease.
 //
-// If there is no worker ID, the error matches [ErrNoWorkerID]. A number that does not fit the layout
-// is refused with a [*snowflake.FieldRangeError], and not cut to fit, because two numbers could then
-// become one worker ID; if an int cannot hold the number, the error's Value is the largest int. If
-// the layout is not valid, the error matches [snowflake.ErrInvalidLayout]. Other errors are the
-// operating system's.
+// If there is no worker ID, the error matches [ErrNoWorkerID]. A number that does not fit the
+// layout is refused with a [*snowflake.FieldRangeError], and not cut to fit, because two numbers
+// could then become one worker ID; if an int cannot hold the number, the error's Value is the
+// largest int. If the layout is not valid, the error matches [snowflake.ErrInvalidLayout]. Other
+// errors are the operating system's.
 package workerid
 
 import (
@@ -28,15 +28,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// ErrNoWorkerID is returned if the variable, the name or the address contains no worker ID. The error
-// shows the text that it contains.
+// ErrNoWorkerID is returned if the variable, the name or the address contains no worker ID. The
+// error shows the text that it contains.
 var ErrNoWorkerID = errors.New("workerid: no worker ID")
 
-// FromEnv returns the worker ID in the environment variable called name, which must be decimal digits
-// without spaces or leading zeros.
+// FromEnv returns the worker ID in the environment variable called name, which must be decimal
+// digits without spaces or leading zeros.
 //
-// HAZARD: processes that are started from one configuration get the same worker ID. Set the variable
-// for each process.
+// HAZARD: processes that are started from one configuration get the same worker ID. Set the
+// variable for each process.
 func FromEnv(name string, l snowflake.Layout) (int, error) {
 	text, ok := os.LookupEnv(name)
 	if !ok {
@@ -65,8 +65,8 @@ func FromHostname(l snowflake.Layout) (int, error) {
 	return FromPodName(name, l)
 }
 
-// FromPodName returns the ordinal of the pod called name of a Kubernetes StatefulSet: the number after
-// the last hyphen of the name's first label, which is 7 in web-7 and in
+// FromPodName returns the ordinal of the pod called name of a Kubernetes StatefulSet: the number
+// after the last hyphen of the name's first label, which is 7 in web-7 and in
 // web-7.web.default.svc.cluster.local.
 //
 // HAZARD: an ordinal is unique only within one StatefulSet of one cluster. A second StatefulSet, a
@@ -74,8 +74,8 @@ func FromHostname(l snowflake.Layout) (int, error) {
 // datacenter, or lease the worker ID. If a pod is deleted by force, or its node is given up while
 // the pod runs, the next pod with that ordinal starts before this pod has stopped.
 //
-// HAZARD: other names can look as if they had an ordinal: ip-10-0-3-4 would be worker 4. The names of
-// a Deployment's pods end in five random characters; in one of 850 names, these are all digits.
+// HAZARD: other names can look as if they had an ordinal: ip-10-0-3-4 would be worker 4. The names
+// of a Deployment's pods end in five random characters; in one of 850 names, these are all digits.
 func FromPodName(name string, l snowflake.Layout) (int, error) {
 	label, _, _ := strings.Cut(name, ".")
 	hyphen := strings.LastIndexByte(label, '-')

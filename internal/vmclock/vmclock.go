@@ -2,8 +2,8 @@
 //
 // Linux offers a page of memory that the hypervisor writes, as the device /dev/vmclock0. The page's
 // vm_generation_counter changes when the machine is loaded from a snapshot. Two machines that are
-// loaded from one snapshot may get the same value (Firecracker counts). The page's layout is that of
-// the kernel's include/uapi/linux/vmclock-abi.h.
+// loaded from one snapshot may get the same value (Firecracker counts). The page's layout is that
+// of the kernel's include/uapi/linux/vmclock-abi.h.
 package vmclock
 
 import (
