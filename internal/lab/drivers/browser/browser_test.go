@@ -30,8 +30,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
-// chromium starts one browser with one tab for all tests, because to open a tab costs more than
-// most tests. The tab is in Berlin.
+// chromium starts one browser with one tab for all tests, because opening a tab takes longer than
+// most tests. The tab's time zone is Berlin's.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("chromium"), chromedp.WSURLReadTimeout(2*time.Minute), chromedp.DisableGPU)
@@ -68,10 +68,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// noon is what the page's clock reads.
+// noon is the time of the page's clock.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// tab is the page when it is open in the browser.
+// tab is the page in the browser's tab.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -79,17 +79,18 @@ type tab struct {
 
 	mu       sync.Mutex
 	errors   []string // of the console
-	requests []string // to anywhere but beside the page
+	requests []string // to URLs outside the page's folder
 	expected string   // an error that the test provokes
 }
 
-// patience bounds each wait, and longest a whole test, however slow the machine is.
+// patience limits each wait, and longest each test, even on a slow machine.
 const (
 	patience = 2 * time.Minute
 	longest  = 8 * time.Minute
 )
 
-// serve serves the page of a server with the default layout, and beside it IDs and guesses.
+// serve serves the page of a server with the default layout, and IDs and guesses in the same
+// folder.
 func serve(t *testing.T) string {
 	t.Helper()
 	return serveLayout(t, snowflake.DefaultLayout())
@@ -126,26 +127,26 @@ func serveLayout(t *testing.T, l snowflake.Layout) string {
 	return origin()
 }
 
-// served is what the server of all tests serves: for another origin, the browser starts another
-// process.
+// served is the handler of the one server for all tests: for another origin, the browser would
+// start another process.
 var served atomic.Pointer[http.ServeMux]
 
 var origin = sync.OnceValue(func() string {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { served.Load().ServeHTTP(w, r) })).URL + "/"
 })
 
-// serves lets the server of all tests serve this alone.
+// serves sets the handler of the server.
 func serves(pattern string, f http.HandlerFunc) {
 	mux := http.NewServeMux()
 	mux.HandleFunc(pattern, f)
 	served.Store(mux)
 }
 
-// opened counts the pages, so that each is loaded anew.
+// opened counts the pages, so that each has its own URL.
 var opened int
 
-// open opens the page in the tab, which is wide and light. When the test ends, the page must have
-// written no error, and asked no other place for anything.
+// open opens the page in the tab, in a wide window and light colors. At the end of the test it
+// checks that the page has logged no error, and sent no request elsewhere.
 func open(t *testing.T, url, fragment string) *tab {
 	t.Helper()
 	if testing.Short() {
@@ -171,7 +172,7 @@ func open(t *testing.T, url, fragment string) *tab {
 	return p
 }
 
-// leave checks what the page did, and forgets what it remembers.
+// leave checks the page's errors and requests, and clears its storage.
 func (p *tab) leave() {
 	// This fails if the test took too long.
 	_ = chromedp.Run(p.ctx, chromedp.Evaluate(`localStorage.clear()`, nil))
@@ -206,8 +207,8 @@ func (p *tab) run(actions ...chromedp.Action) {
 	require.NoError(p.t, runInPage(p.ctx, actions...))
 }
 
-// runInPage runs actions. If the page is being loaded anew, the browser may name the page before:
-// then runInPage asks again.
+// runInPage runs actions. While the page is reloading, the browser may still use the previous page:
+// then runInPage tries again.
 func runInPage(ctx context.Context, actions ...chromedp.Action) error {
 	for {
 		err := chromedp.Run(ctx, actions...)
@@ -218,13 +219,13 @@ func runInPage(ctx context.Context, actions ...chromedp.Action) error {
 	}
 }
 
-// reload loads the page anew.
+// reload reloads the page.
 func (p *tab) reload() {
 	p.t.Helper()
 	p.run(chromedp.Reload())
 }
 
-// goTo changes the fragment, as a click on a link does.
+// goTo changes the fragment, like a click on a link.
 func (p *tab) goTo(fragment string) {
 	p.t.Helper()
 	p.eval(fmt.Sprintf(`location.hash = %q; 0`, fragment), nil)
@@ -235,7 +236,7 @@ func (p *tab) size(width, height int64) {
 	p.run(chromedp.EmulateViewport(width, height))
 }
 
-// scheme sets what the system prefers: light or dark.
+// scheme sets the system's color scheme, light or dark.
 func (p *tab) scheme(name string) {
 	p.t.Helper()
 	p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
@@ -248,14 +249,14 @@ func (p *tab) eval(js string, result any) {
 	p.run(chromedp.Evaluate(js, result))
 }
 
-// text is what an element shows, with its spaces made single.
+// text returns an element's text, with single spaces.
 func (p *tab) text(selector string) (text string) {
 	p.t.Helper()
 	p.eval(fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "nothing").replace(/\s+/g, " ").trim()`, selector), &text)
 	return text
 }
 
-// often asks again at short intervals, without waiting for the browser to draw.
+// often polls at short intervals, without waiting for the browser to draw.
 var often = chromedp.WithPollingInterval(20 * time.Millisecond)
 
 // waitFor waits until an expression is true.
@@ -272,13 +273,13 @@ func (p *tab) shows(selector, text string) {
 	require.NoError(p.t, err, "%s shows %q, not %q", selector, p.text(selector), text)
 }
 
-// hidden waits until an element cannot be seen.
+// hidden waits until an element is invisible.
 func (p *tab) hidden(selector string) {
 	p.t.Helper()
 	p.waitFor(fmt.Sprintf(`(document.querySelector(%q)?.offsetParent ?? null) === null`, selector))
 }
 
-// set puts a value into a control, as a paste does.
+// set puts a value into a control, like a paste.
 func (p *tab) set(selector, value string) {
 	p.t.Helper()
 	quoted, err := json.Marshal(value)
@@ -292,7 +293,7 @@ func (p *tab) set(selector, value string) {
 	})()`, selector, quoted), nil)
 }
 
-// click clicks an element with the mouse, once it can be seen.
+// click clicks an element with the mouse, once it is visible.
 func (p *tab) click(selector string) {
 	p.t.Helper()
 	var at struct{ X, Y float64 }
@@ -308,7 +309,7 @@ func (p *tab) click(selector string) {
 	p.run(chromedp.MouseClickXY(at.X, at.Y))
 }
 
-// hash is the URL's fragment.
+// hash returns the URL's fragment.
 func (p *tab) hash() (hash string) {
 	p.t.Helper()
 	p.eval(`location.hash.slice(1)`, &hash)

@@ -19,7 +19,7 @@ var (
 	shots  = flag.String("shots", "", "a `directory` for a screenshot of each state, to be looked at")
 )
 
-// states are what the page can show: a fragment, and what shows that it is there.
+// states are the states of the page: a fragment, and an element that shows it.
 var states = []struct{ name, fragment, selector, text string }{
 	{"empty", "", "#sample", "1"},
 	{"designer", "view=designer&design=39/0/0/16/8&epoch=2014-09-01&unit=10ms&last=1", "#facts", "workers"},
@@ -31,8 +31,8 @@ var states = []struct{ name, fragment, selector, text string }{
 	{"refused", "id=" + strings.Repeat("W", 300), "#error", "has 300 characters"},
 }
 
-// On a phone and on a desk, nothing is cut, nothing has to be scrolled sideways, and a finger hits
-// each control.
+// On a phone and on a desktop, nothing is cut off, nothing needs horizontal scrolling, and controls
+// are large enough for a finger.
 func TestEachStateFits(t *testing.T) {
 	p := open(t, serve(t), "")
 	for _, width := range []int64{320, 1280} {
@@ -61,7 +61,7 @@ func TestEachStateFits(t *testing.T) {
 	}
 }
 
-// noSideways checks that nothing is wider than the window.
+// noSideways checks that no element is wider than the window.
 func (p *tab) noSideways() {
 	p.t.Helper()
 	var wide string
@@ -82,12 +82,13 @@ func TestSchemeFollowsTheSystemOrTheSwitch(t *testing.T) {
 	require.NotEqual(t, light, ground())
 	p.click("#theme")
 	p.shows("#theme", "Theme: light")
-	p.reload() // and it is remembered
+	p.reload() // the choice is kept
 	p.shows("#theme", "Theme: light")
 	assert.Equal(t, light, ground())
 }
 
-// tabTo presses the Tab key until an element has the focus. Whatever has the focus must show it.
+// tabTo presses the Tab key until an element has the focus, and checks that the focus is always
+// visible.
 func (p *tab) tabTo(selector string) {
 	p.t.Helper()
 	for range 60 {
@@ -125,7 +126,7 @@ func TestKeyboardOnly(t *testing.T) {
 	}
 }
 
-// docs/page.png is what the README shows. go test -run Picture -update writes it anew.
+// docs/page.png is the README's picture. go test -run Picture -update rewrites it.
 func TestPictureOfThePage(t *testing.T) {
 	const path = "../../../../docs/page.png"
 	if *update {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The description is valid by the schema that the OpenAPI Initiative publishes, which is in
-// testdata, and each of its schemas by JSON Schema's own.
+// The description is valid by the OpenAPI Initiative's schema, which is in testdata, and each of
+// its schemas by JSON Schema's own.
 func TestOpenAPIIsValidByThePublishedSchema(t *testing.T) {
 	// The server answers GET /openapi.json with this file.
 	text, err := os.ReadFile("../../../../server/openapi.json")

@@ -20,13 +20,13 @@ import (
 // example is an ID of the default layout: worker 7, sequence 42.
 const example = snowflake.ID(117469438034341930)
 
-// ambiguous has a text in base 62 that is another ID in base 58.
+// ambiguous has a text that is one ID in base 62 and another in base 58.
 const ambiguous = snowflake.ID(1750000028684845056)
 
 func TestIDExplainsItself(t *testing.T) {
 	p := open(t, serve(t), "")
 	p.hidden("#result")
-	p.click("#sample") // the ID of this moment
+	p.click("#sample") // an ID of the current time
 	p.shows("#likely", "default (this server), 2026")
 	p.set("#text", example.String())
 	p.shows("#one-title", "117469438034341930 as default")
@@ -42,7 +42,7 @@ func TestIDExplainsItself(t *testing.T) {
 	assert.NotContains(t, p.text("#chips")+p.text("#fits"), "%", "a percentage of a single ID would look measured")
 }
 
-// The page reads some texts itself, and asks the server about the others.
+// The page parses some forms itself, and asks the server about others.
 func TestTextsAreReadOrRefusedByLine(t *testing.T) {
 	codec, err := opaque.New(bytes.Repeat([]byte{7}, 32), "order")
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestTextsAreReadOrRefusedByLine(t *testing.T) {
 		{"3jzfcijpj2z2a\n\n3jzfcijpj2z2b", "#rows", "3 "}, // Bluesky's
 		{"https://www.instagram.com/p/BsOGulcndj-/", "#fits", "the URL is of www.instagram.com"},
 		{"https://x.com/a/status/1541815603606036480?s=20", "#one-title", "1541815603606036480 as twitter"},
-		// Digits only: decimal, though other forms have them, too.
+		// Digits are decimal, although other forms have them, too.
 		{"22345678912", "#reading-list", "decimal base"},
 		{codec.Encode(example), "#error", "may be an opaque text, which only a program with its key reads"},
 		{example.String() + "\n" + codec.Encode(example), "#errors", `line 2: not an ID: "` + codec.Encode(example) + `" may be an opaque text`},
@@ -84,11 +84,11 @@ func TestServerThatIsDownOrHasTokensIsExplained(t *testing.T) {
 	const down = "the server does not answer: it is down, or the network is"
 	p.click("#issue")
 	p.shows("#live-error", "No IDs: "+down)
-	p.set("#text", example.String()) // what it reads itself, it explains
+	p.set("#text", example.String()) // it still explains the forms that it parses itself
 	p.shows("#fit-error", "Which layouts fit is not known, because "+down)
 	p.shows("#one-title", example.String())
 
-	// Any other request would be an error of the page.
+	// Other requests would be errors of the page.
 	serves("/", page.Handler(snowflake.DefaultLayout(), &page.Options{NeedsToken: true}).ServeHTTP)
 	p.reload()
 	p.shows("#live-status", "This server asks for a token, and this page has none")
@@ -108,7 +108,7 @@ func TestLayoutsAreChosen(t *testing.T) {
 	require.NoError(t, err)
 	p := open(t, serveLayout(t, layout), "id="+id.String())
 	p.shows("#one-title", id.String()+" as this server") // its own layout comes first
-	// An early tweet, whose time would lie in the future.
+	// An early tweet, whose time would be in the future.
 	p.set("#text", "350646689377419265")
 	p.waitFor(`!document.querySelector("#one-title").innerText.includes("this server")`)
 	p.set("#layout", "this server")
@@ -143,7 +143,7 @@ func TestManyIDs(t *testing.T) {
 	p.click(`#rows button[data-row="119"]`)
 	p.shows("#one-title", (example + 59).String())
 
-	// A paste replaces the paste before, even if the page still works on the earlier one.
+	// A paste replaces the previous one, even while the page is processing it.
 	p.set("#text", log.String()+log.String())
 	p.set("#text", example.String())
 	p.shows("#one-title", example.String())
@@ -180,7 +180,7 @@ func TestHostileTextIsInert(t *testing.T) {
 	}
 }
 
-// inert checks that text has become neither elements nor code, and that it fits.
+// inert checks that text did not become elements or code, and that it fits.
 func (p *tab) inert() {
 	p.t.Helper()
 	var found int
@@ -258,7 +258,7 @@ func TestDesigner(t *testing.T) {
 	}
 }
 
-// If a reader opens a link, the page shows what it showed when the link was copied.
+// A link restores the state of the page at the time when it was copied.
 func TestLinkReopensTheSameState(t *testing.T) {
 	url := serve(t)
 	p := open(t, url, "")
@@ -274,7 +274,7 @@ func TestLinkReopensTheSameState(t *testing.T) {
 	other.shows("#one-title", example.String()+" as twitter")
 	assert.Equal(t, want, other.text("main"))
 	assert.Equal(t, hash, other.hash())
-	other.goTo("id=5&layout=redis") // in the same tab, as a click on a link does
+	other.goTo("id=5&layout=redis") // in the same tab, like a click on a link
 	other.shows("#one-title", "5 as redis")
 }
 

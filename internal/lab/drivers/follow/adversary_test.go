@@ -47,7 +47,8 @@ const (
 	slowest      = time.Second / 2
 )
 
-// points are where a process stops, beside those of the reader's raise, which differ.
+// points are the points at which a process stops, except those of the reader's raise, which depend
+// on the database.
 var points = []string{
 	"writer before Hold", "writer before BEGIN", "writer after Hold", "writer after NextID", "writer before INSERT", "writer after INSERT", "writer before check", "writer after check",
 	"writer before COMMIT", "writer after COMMIT", "writer after PREPARE", "reader before raise", "reader after raise", "reader before fence", "reader after fence",
@@ -64,8 +65,8 @@ type run struct {
 	during      time.Duration
 }
 
-// during is how long a trial lasts. With it, the trial must also have stopped processes at each
-// point, a thousand times in all, and show that rows are missed without the fence.
+// during is the duration of a trial. If it is set, the trial must also stop processes at each
+// point, a thousand times in total, and show that rows are missed without the fence.
 var during = flag.Duration("during", 0, "how long a trial of the adversary lasts, such as 150s")
 
 func TestNoRowIsMissedWhateverStops(t *testing.T) {
@@ -82,7 +83,7 @@ func TestNoRowIsMissedWhateverStops(t *testing.T) {
 			continue
 		}
 		t.Run(fmt.Sprintf("%s/fence=%t/Hold=%t", r.dialect, r.fence, r.hold), func(t *testing.T) {
-			if *during == 0 { // else each has the machine for itself
+			if *during == 0 { // otherwise each has the machine for itself
 				depth.Parallel(t)
 			}
 			for n := 1; ; n++ {
@@ -103,7 +104,7 @@ func TestNoRowIsMissedWhateverStops(t *testing.T) {
 	}
 }
 
-// shows returns an error if the trial has proved nothing.
+// shows returns an error if the trial was too weak.
 func (r run) shows(got result) error {
 	switch {
 	case got.missed["id > last"] == 0:
@@ -142,7 +143,7 @@ func (r result) stops() (n int) {
 	return n
 }
 
-// trial lets eight writers and two readers work, and counts the rows that each reader has not read.
+// trial runs eight writers and two readers, and counts the rows that each reader has not read.
 func (r run) trial(t *testing.T) result {
 	db := dialects[r.dialect](t)
 	prepare(t, db)
@@ -244,7 +245,7 @@ func (r run) trial(t *testing.T) result {
 		}
 		return fmt.Errorf("%d readers have not reached the last row", n)
 	})
-	time.Sleep(200 * time.Millisecond) // for the naive ones
+	time.Sleep(200 * time.Millisecond) // for the naive readers
 	stop()
 	background.Wait()
 	for _, reader := range readers {
@@ -288,12 +289,12 @@ func (r run) trial(t *testing.T) result {
 	return got
 }
 
-// pause stops a child that waits at a point, and lets it go on.
+// pause stops a child at a point for a time.
 func pause(c *servertest.Child, point string, ended *atomic.Bool) {
 	most := []time.Duration{0, trialWindow / 10, trialWindow, 10 * trialWindow}[rand.N(4)]
 	if (point == "writer after check" || point == "writer before COMMIT" || point == "writer after PREPARE" ||
 		strings.HasPrefix(point, "reader")) && rand.N(8) > 0 {
-		// The reader waits for the writer: if it waited most of the time, it would miss nothing.
+		// The reader waits for the writer. If it waited most of the time, it could not miss rows.
 		most = min(most, trialWindow/10)
 	}
 	if *during > 0 && strings.HasPrefix(point, "writer") && rand.N(60) == 0 {
@@ -304,11 +305,11 @@ func pause(c *servertest.Child, point string, ended *atomic.Bool) {
 		time.Sleep(trialWindow / 100)
 	}
 	_ = c.Process().Signal(syscall.SIGCONT)
-	_ = c.Tell("go") // it may be killed meanwhile
+	_ = c.Tell("go") // fails if the child was killed
 }
 
 // naive polls without a fence: it reads the rows with id > last or, if reread is set, those of the
-// last 30 s that it has not sent yet.
+// last 30 s that it has not sent.
 type naive struct {
 	reread bool
 	sent   []snowflake.ID
@@ -400,11 +401,11 @@ func child(kind string) {
 	}
 }
 
-// at lets the test stop the process here, now and then.
+// at lets the test stop the process here sometimes.
 func (c *agent) at(point string) {
 	one := 20 // of so many times
 	switch {
-	// Readers do this all the time.
+	// Readers reach this point more often.
 	case strings.HasSuffix(point, "fence"), strings.HasSuffix(point, "SELECT"), strings.HasSuffix(point, "list"):
 		one = 60
 	case c.kind == "reader", strings.HasSuffix(point, "PREPARE"):
@@ -471,7 +472,7 @@ func (c *agent) write() {
 			time.Sleep(trialWindow / 100)
 		}
 	}
-	_ = l.Release(ctx) // it may be lost already
+	_ = l.Release(ctx) // fails if the lease was lost
 	os.Exit(0)
 }
 
@@ -479,7 +480,7 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// insert inserts a row, and works.
+// insert inserts a row, and then does some work.
 func (c *agent) insert(tx execer, id snowflake.ID, err error) error {
 	if err != nil {
 		return err
@@ -490,7 +491,8 @@ func (c *agent) insert(tx execer, id snowflake.ID, err error) error {
 	return err
 }
 
-// holding opens a Hold, unless the trial is without, or the process shows what the fence is for.
+// holding opens a Hold, unless the trial is without Holds, or the process shows what the fence is
+// for.
 func (c *agent) holding(l *lease.Lease) (done func()) {
 	if !c.hold || c.n == 5 {
 		return func() {}
@@ -559,12 +561,12 @@ func (c *agent) insertPrepared(l *lease.Lease, g *snowflake.Generator, n int) (e
 	return err
 }
 
-// prefix begins the names of this writer's prepared transactions.
+// prefix is the prefix of the names of this writer's prepared transactions.
 func (c *agent) prefix() string {
 	return fmt.Sprintf("%s-%d-", os.Getenv("FOLLOW_DSN")[strings.LastIndexAny(os.Getenv("FOLLOW_DSN"), "=/")+1:], c.n)
 }
 
-// commitPrepared commits what a process of this writer prepared before it was killed.
+// commitPrepared commits the transactions that a killed process of this writer had prepared.
 func (c *agent) commitPrepared() {
 	query, commit := `SELECT gid FROM pg_prepared_xacts`, `COMMIT PREPARED '%s'`
 	if c.dialect == follow.MySQL {
@@ -584,7 +586,7 @@ func (c *agent) commitPrepared() {
 			time.Sleep(rand.N(trialWindow))
 			_, err := c.db.Exec(fmt.Sprintf(commit, name))
 			if err != nil {
-				// The server has not noticed yet that the process ended.
+				// The server has not detected yet that the process has ended.
 				fmt.Fprintln(os.Stderr, err)
 			}
 		}
@@ -595,7 +597,7 @@ func (c *agent) options() *follow.Options {
 	return &follow.Options{Every: trialWindow / 20, Table: "outbox", Rows: 20, Logger: quiet}
 }
 
-// next reads spans, and keeps the rows and the cursor in one transaction.
+// next reads spans, and stores the rows and the cursor in one transaction.
 func (c *agent) next() {
 	ctx := context.Background()
 	for {
@@ -618,7 +620,7 @@ func (c *agent) keep(s follow.Span) error {
 	}
 	defer tx.Rollback()
 	if _, err := tx.Exec(fmt.Sprintf(`INSERT INTO delivered SELECT id FROM outbox WHERE id > %d AND id <= %d`, s.After, s.UpTo)); err != nil {
-		check(err) // it is there already
+		check(err) // the row exists
 	}
 	if _, err := tx.Exec(fmt.Sprintf(`UPDATE cursors SET id = %d WHERE name = 'next'`, s.UpTo)); err != nil {
 		return err
@@ -677,8 +679,8 @@ func (s *looks) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	return s.Store.Put(ctx, key, old, value)
 }
 
-// lossy is a writer's store. It loses saves and answers and, for two windows now and then,
-// everything.
+// lossy is a writer's store. It loses saves and replies and, sometimes for two windows, all
+// requests.
 type lossy struct {
 	*sqllease.Store
 	ended *atomic.Bool

@@ -27,7 +27,7 @@ type connector struct {
 	driver driver.Driver
 	dsn    string
 	at     func(string)
-	open   bool // the fence does not work: its check finds nothing
+	open   bool // the fence does not work: its check passes
 }
 
 func (c connector) Driver() driver.Driver { return c.driver }
@@ -55,7 +55,7 @@ type conn struct {
 	open bool
 }
 
-// CheckNamedValue passes on the driver's.
+// CheckNamedValue calls the driver's.
 func (c conn) CheckNamedValue(v *driver.NamedValue) error {
 	if checker, ok := c.fullConn.(driver.NamedValueChecker); ok {
 		return checker.CheckNamedValue(v)
@@ -63,13 +63,13 @@ func (c conn) CheckNamedValue(v *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-// IsValid passes on the driver's.
+// IsValid calls the driver's.
 func (c conn) IsValid() bool {
 	v, ok := c.fullConn.(driver.Validator)
 	return !ok || v.IsValid()
 }
 
-// name says what a query is, for a point.
+// name returns the name of a query, for a point.
 func name(query string) string {
 	for _, known := range [][2]string{
 		{"try_advisory", "turn"}, {"setval", "mark"}, {"pg_locks", "holders"}, {"lock_shared", "check"}, {"LOCK IN SHARE MODE", "check"},

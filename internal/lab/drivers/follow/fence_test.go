@@ -23,7 +23,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// pass inserts a row, and reads until the fence is above it, and so above every ID from before.
+// pass inserts a row, and reads until the fence is above it, and so above all earlier IDs.
 func pass(t testing.TB, db database, f *follow.Fence, p process) {
 	t.Helper()
 	id := p.id(t)
@@ -40,7 +40,7 @@ func until(t testing.TB, r *follow.Reader, id snowflake.ID) {
 	}
 }
 
-// mark returns the fence's row.
+// mark returns the ID in the fence's row.
 func (db database) mark(t testing.TB) (id snowflake.ID) {
 	t.Helper()
 	require.NoError(t, db.QueryRow(`SELECT id FROM outbox_fence`).Scan(&id))
@@ -56,8 +56,8 @@ func (db database) set(t testing.TB, id snowflake.ID) {
 	}
 }
 
-// If a reader passes a transaction's ID after the transaction began, it is late, whatever snapshot
-// it has. If its ID is above the fence, it is not.
+// If a reader passes a transaction's ID after the transaction began, it is late, at every isolation
+// level. If its ID is above the fence, it is not.
 func TestLateTransactionIsRefusedAtEveryIsolationLevel(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		levels := []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
@@ -78,13 +78,13 @@ func TestLateTransactionIsRefusedAtEveryIsolationLevel(t *testing.T) {
 func testLate(t *testing.T, db database, f *follow.Fence, p process, level sql.IsolationLevel) {
 	for _, late := range []bool{true, false} {
 		id := p.id(t)
-		if db.dialect == follow.SQLite { // nothing passes a transaction that has written
+		if db.dialect == follow.SQLite { // no reader passes a transaction that has written
 			pass(t, db, f, p)
 		}
 		tx := servertest.Must(db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level}))(t)
 		defer tx.Rollback()
 		servertest.Must(tx.Exec(insert(id)))(t)
-		ids(t, tx, follow.Span{UpTo: 1}) // it has a snapshot now
+		ids(t, tx, follow.Span{UpTo: 1}) // takes the snapshot
 		if db.dialect != follow.SQLite {
 			pass(t, db, f, p)
 		}
@@ -98,9 +98,9 @@ func testLate(t *testing.T, db database, f *follow.Fence, p process, level sql.I
 	}
 }
 
-// A reader waits for a transaction that made its check before, and then reads its row.
+// A reader waits for a transaction that has checked earlier, and then reads its row.
 func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
-	type held struct { // how a transaction goes on after its check
+	type held struct { // a transaction after its check
 		name, begin, prepare, waiting, commit string
 	}
 	ways := map[follow.Dialect][]held{
@@ -130,7 +130,7 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 						}
 					}
 				}
-				if db.dialect == follow.SQLite { // else the reader has nothing to read
+				if db.dialect == follow.SQLite { // otherwise the reader has nothing to read
 					db.exec(t, insert(p.id(t)))
 				}
 				run(way.begin)
@@ -221,7 +221,7 @@ func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 	require.Zero(t, db.mark(t))
 	require.NoError(t, turn.Rollback())
 
-	// A reader that raised the sequence has crashed before it set the row.
+	// A reader has crashed after it raised the sequence, before it set the row.
 	later := id + snowflake.ID(time.Hour/time.Millisecond)<<22
 	db.exec(t, fmt.Sprintf(`SELECT setval('outbox_fence_mark', %d)`, later))
 	until(t, r, id)
@@ -229,7 +229,8 @@ func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 	require.Contains(t, log.String(), "reading again")
 }
 
-// The reader gives up a fence that writers have, and MariaDB lets new writers on; it reads later.
+// The reader gives up raising a fence that writers have locked, so MariaDB lets new writers
+// continue; it reads later.
 func TestReaderOnMariaDBDoesNotKeepWritersWaiting(t *testing.T) {
 	t.Parallel()
 	db := dialects["MariaDB"](t)
@@ -272,8 +273,7 @@ func TestReaderOnMariaDBDoesNotKeepWritersWaiting(t *testing.T) {
 	}
 }
 
-// With the trigger, the rows of programs that do not check the fence are checked, too, whatever
-// rights and search_path these programs have.
+// The trigger checks the rows of all programs, whatever their rights and search_path are.
 func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
@@ -302,7 +302,7 @@ func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	servertest.Must(other.Exec(in(id) + ` ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id`))(t)
 	servertest.Must(other.Exec(in(p.id(t))))(t)
 
-	// A reader waits for a transaction of which only the trigger has made the check.
+	// A reader waits for a transaction that only the trigger has checked.
 	tx := servertest.Must(other.Begin())(t)
 	defer tx.Rollback()
 	id = p.id(t)
@@ -333,7 +333,7 @@ func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	require.ErrorIs(t, sqlite.Trigger(t.Context(), db.DB, "outbox", "id"), errors.ErrUnsupported)
 }
 
-// Each column has a trigger of its own, which sees what other triggers set.
+// Each column has its own trigger, which sees the changes of other triggers.
 func TestTriggerFencesColumnsThatOtherTriggersSet(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
@@ -346,7 +346,7 @@ func TestTriggerFencesColumnsThatOtherTriggersSet(t *testing.T) {
 	for _, column := range []string{"id", "a_id"} {
 		require.NoError(t, f.Trigger(t.Context(), db.DB, "outbox", column))
 	}
-	// Its trigger must not have the name of that of the fence outbox_fence and the column a_id.
+	// The name of its trigger must differ from that of the fence outbox_fence and the column a_id.
 	require.NoError(t, a.Trigger(t.Context(), db.DB, "outbox", "id"))
 	old, id := p.id(t), p.id(t)
 	db.exec(t, insert(id))
@@ -382,7 +382,7 @@ func TestTriggerFencesPartitions(t *testing.T) {
 	db.exec(t, fmt.Sprintf(`INSERT INTO parts VALUES (%d, 2)`, p.id(t)))
 }
 
-// The triggers of fences whose names differ by the schema alone do not replace each other unseen.
+// The triggers of fences whose names differ only in the schema do not silently replace each other.
 func TestTriggerOfAnotherSchemasFenceStays(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
@@ -401,7 +401,7 @@ func TestTriggerOfAnotherSchemasFenceStays(t *testing.T) {
 	}
 }
 
-// Every process may call Create when it starts: several at the same time, and without rights if the
+// Every process may call Create when it starts, concurrently with others, and without rights if the
 // fence exists.
 func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 	each(t, func(t *testing.T, db database, _ *follow.Fence) {
@@ -432,7 +432,7 @@ func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 			require.ErrorContains(t, check(42), "call Fence.Create")
 			return
 		}
-		// After logical replication the sequence is behind the row.
+		// After logical replication the sequence is below the row.
 		db.exec(t, `INSERT INTO outbox_fence VALUES (1, 50)`)
 		require.NoError(t, f.Create(t.Context(), db.DB))
 		require.ErrorIs(t, check(50), follow.ErrLate)
@@ -446,7 +446,8 @@ func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 	})
 }
 
-// The rights that Create names are enough, and a fence and a table may be in another schema.
+// The rights in Create's documentation are sufficient, and a fence and a table may be in another
+// schema.
 func TestWritersAndReadersNeedTheRightsThatCreateNames(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
@@ -520,7 +521,7 @@ func TestNewFenceRefusesNames(t *testing.T) {
 	require.ErrorIs(t, err, follow.ErrInvalid)
 }
 
-// A table may have a name as long as the database allows.
+// A table's name may have the maximum length.
 func TestTablesMayHaveLongNames(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -541,7 +542,7 @@ func TestTablesMayHaveLongNames(t *testing.T) {
 	require.Panics(t, func() { follow.NewReader(nil, nil, f, 0, &follow.Options{Table: "other.a"}) })
 }
 
-// The lock of a statement outside of a transaction ends with the statement.
+// The lock of a statement outside a transaction ends with the statement.
 func TestCheckRefusesADatabase(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		require.ErrorIs(t, f.Check(t.Context(), db.DB, 1), follow.ErrInvalid)
@@ -550,8 +551,8 @@ func TestCheckRefusesADatabase(t *testing.T) {
 	})
 }
 
-// A fence in another file than the rows has a lock of its own, so a table of an attached file must
-// not be taken for one of the main file.
+// A fence in another file than the rows has its own lock, so a table of an attached file must not
+// be used instead of one of the main file.
 func TestFenceOnSQLiteIsInTheMainFile(t *testing.T) {
 	t.Parallel()
 	other := dialects["SQLite"](t)

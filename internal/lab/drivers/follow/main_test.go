@@ -71,7 +71,7 @@ type database struct {
 	driver, dsn string
 }
 
-// dialects make a database of each kind.
+// dialects has functions that create a database of each kind.
 var dialects = map[string]func(t testing.TB) database{
 	"PostgreSQL": func(t testing.TB) database {
 		schema := servertest.NewSpace()
@@ -94,7 +94,7 @@ func create(t testing.TB, d follow.Dialect, driver, server, statement, dsn strin
 	return database{servertest.Open(t, driver, dsn), d, driver, dsn}
 }
 
-// each runs a test on each kind of database, which has a fence and the table outbox.
+// each runs a test on each kind of database, with a fence and the table outbox.
 func each(t *testing.T, test func(t *testing.T, db database, f *follow.Fence)) {
 	for name, make := range dialects {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func each(t *testing.T, test func(t *testing.T, db database, f *follow.Fence)) {
 	}
 }
 
-// prepare makes the fence and the table outbox.
+// prepare creates the fence and the table outbox.
 func prepare(t testing.TB, db database) *follow.Fence {
 	t.Helper()
 	f := servertest.Must(follow.NewFence(db.dialect, "outbox_fence"))(t)
@@ -119,7 +119,7 @@ func (db database) exec(t testing.TB, query string, args ...any) {
 	servertest.Must(db.Exec(query, args...))(t)
 }
 
-// insert is the statement that inserts a row.
+// insert returns the statement that inserts a row.
 func insert(id snowflake.ID) string { return fmt.Sprintf(`INSERT INTO outbox VALUES (%d, 0)`, id) }
 
 type queryer interface {
@@ -141,14 +141,14 @@ func ids(t testing.TB, q queryer, s follow.Span) (all []snowflake.ID) {
 	return all
 }
 
-// process is a process that writes: it has a lease and a generator.
+// process is a writer with a lease and a generator.
 type process struct {
 	*lease.Lease
 	gen   *snowflake.Generator
 	store lease.Store
 }
 
-// leased returns a process with a lease of a new store. The watermark is behind by some 50 ms.
+// leased returns a process with a lease of a new store. The watermark lags by about 50 ms.
 func leased(t testing.TB) process {
 	t.Helper()
 	store := lease.File(t.TempDir())
@@ -176,7 +176,7 @@ func (p process) id(t testing.TB) snowflake.ID {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// fast are the options of a reader that looks often.
+// fast returns options of a reader that looks often.
 func fast() *follow.Options {
 	return &follow.Options{Every: 10 * time.Millisecond, Table: "outbox", Logger: quiet}
 }

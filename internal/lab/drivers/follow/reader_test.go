@@ -27,8 +27,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
-// Rows come in the order of their IDs, once, by Next and by Read, with a table that the reader
-// knows and without.
+// Next and Read return rows once, in the order of their IDs, with and without Options.Table.
 func TestRowsComeInOrderAndOnce(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -67,7 +66,7 @@ func TestRowsComeInOrderAndOnce(t *testing.T) {
 				failed := errors.New("failed")
 				err := r.Read(t.Context(), func(tx *sql.Tx, s follow.Span) error {
 					if n == 0 {
-						return failed // the same rows come again
+						return failed // the same rows are repeated
 					}
 					got = append(got, ids(t, tx, s)...)
 					return nil
@@ -80,8 +79,8 @@ func TestRowsComeInOrderAndOnce(t *testing.T) {
 	})
 }
 
-// A reader that was away for a week continues in spans of Rows rows, without waiting, although no
-// reader has raised the fence meanwhile.
+// A reader that starts a week later continues in spans of Rows rows, without waiting, even if no
+// reader has raised the fence since.
 func TestReaderThatWasAwayForAWeekGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -110,7 +109,7 @@ func TestReaderThatWasAwayForAWeekGoesOn(t *testing.T) {
 	})
 }
 
-// A column of versions shows each row that was updated, in its latest version.
+// With a column of versions, the reader gets each updated row in its latest version.
 func TestReaderFollowsUpdatesByAColumnOfVersions(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -152,7 +151,7 @@ func TestReaderFollowsUpdatesByAColumnOfVersions(t *testing.T) {
 	})
 }
 
-// After a panic of fn there is no open transaction, and the rows come again.
+// After a panic of fn no transaction is open, and the rows are repeated.
 func TestReadLeavesNothingOpen(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -171,7 +170,7 @@ func TestReadLeavesNothingOpen(t *testing.T) {
 }
 
 // If the primary's fence is below the cursor, the reader returns ErrRewound, and then a span that
-// sets the cursor back. A crash before that is stored loses no row: the next process gets the
+// sets the cursor back. A crash before the cursor is stored loses no row: the next process gets the
 // error, too.
 func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
@@ -212,7 +211,7 @@ func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 		}
 		require.Equal(t, old, got[0])
 
-		// It may be set back again, also before the next call.
+		// It may be set back again, even before the next call.
 		db.set(t, fence)
 		require.ErrorIs(t, r.Read(t.Context(), nil), follow.ErrRewound)
 		db.set(t, fence-1)
@@ -253,8 +252,8 @@ func TestReaderSaysThatTheFenceWasSetBackWhileItRaisesIt(t *testing.T) {
 	})
 }
 
-// If the first try of a reader fails, for example because there is no table, Next returns the
-// error. Later errors are logged, and the reader tries again.
+// If a reader's first try fails, for example because there is no table, Next returns the error.
+// Later errors are logged, and the reader tries again.
 func TestReaderGoesOnOverOutages(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
@@ -332,7 +331,7 @@ func untilLogged[T any](t *testing.T, read func(context.Context) (T, error), log
 	return err
 }
 
-// A misspelled column is an error, and not a text, as SQLite would have it.
+// A misspelled column is an error, although SQLite takes it for a text.
 func TestReaderRefusesAColumnThatIsNotThere(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		o := fast()
@@ -344,7 +343,7 @@ func TestReaderRefusesAColumnThatIsNotThere(t *testing.T) {
 	})
 }
 
-// With these settings a span could lack rows, or a row could be read that is never committed.
+// With these settings a span could lack rows, or have rows that are not committed.
 func TestReaderRefusesConnectionsThatDoNotReadWhatIsCommitted(t *testing.T) {
 	t.Parallel()
 	db := dialects["MariaDB"](t)
@@ -378,7 +377,7 @@ func TestReaderWaitsForTheFirstWriter(t *testing.T) {
 	until(t, r, id)
 }
 
-// counting is a store that counts what it is asked.
+// counting is a store that counts requests.
 type counting struct {
 	lease.Store
 	lists atomic.Int64
@@ -389,7 +388,7 @@ func (s *counting) List(ctx context.Context, prefix string) ([]lease.Entry, erro
 	return s.Store.List(ctx, prefix)
 }
 
-// Many readers of a table read the watermark together.
+// Many readers of a table share readings of the watermark.
 func TestReadersOfOneProcessReadTheWatermarkTogether(t *testing.T) {
 	t.Parallel()
 	db := dialects["SQLite"](t)
@@ -415,7 +414,7 @@ func TestReadersOfOneProcessReadTheWatermarkTogether(t *testing.T) {
 	require.Equal(t, lists, store.lists.Load())
 }
 
-// If transactions that have checked the fence stay open, the reader says so, and when it is over.
+// If transactions that have checked the fence stay open, the reader logs it, and logs the end.
 func TestReaderSaysThatWritersKeepTheFence(t *testing.T) {
 	for _, name := range []string{"PostgreSQL", "MariaDB"} {
 		t.Run(name, func(t *testing.T) {
@@ -448,7 +447,7 @@ func TestReaderSaysThatWritersKeepTheFence(t *testing.T) {
 	}
 }
 
-// If the store does not answer, the reader asks it again after a while.
+// If the store does not answer, the reader tries again.
 func TestReaderDoesNotWaitForAnAnswerForEver(t *testing.T) {
 	db := dialects["SQLite"](t)
 	f := prepare(t, db)
@@ -479,7 +478,7 @@ func (s *silent) Get(ctx context.Context, _ string) (lease.Entry, error) {
 	return lease.Entry{}, err
 }
 
-// Mark says who keeps the watermark back, and so does the log if rows wait.
+// Stats.Mark and, if rows wait, the log have the holder that keeps the watermark back.
 func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, db *sql.DB, f *follow.Fence, store lease.Store) {
 		l := servertest.Must(lease.Acquire(t.Context(), store, &lease.Options{Owner: "slow", NewStore: true, Logger: quiet}))(t)
@@ -541,7 +540,7 @@ func inBubble(t *testing.T, test func(t *testing.T, db *sql.DB, f *follow.Fence,
 	})
 }
 
-// If a row waits for a minute, as one whose ID is far ahead does, the reader says so.
+// If a row waits for a minute, for example because its ID is far ahead, the reader logs it.
 func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 	inBubble(t, func(t *testing.T, db *sql.DB, f *follow.Fence, store lease.Store) {
 		l := servertest.Must(lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Logger: quiet}))(t)
@@ -558,7 +557,7 @@ func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
 			require.Equal(t, lines, strings.Count(log.String(), "row=9000000000000000000"), log.String())
 		}
 
-		// Without a table it says so if a holder keeps the watermark back.
+		// Without a table it logs it if a holder keeps the watermark back.
 		defer l.Hold()()
 		r = follow.NewReader(store, db, f, 0, &follow.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -596,14 +595,15 @@ func TestReaderSaysOnceThatTheStoreIsNew(t *testing.T) {
 	}, 1)
 }
 
-// While there are no rows, a reader does not read the store, and asks the database less and less
-// often. The context ends it.
+// While there are no rows, a reader does not read the store, and queries the database less and less
+// often, until the context ends.
 func TestReaderRestsWhileNothingIsNew(t *testing.T) {
 	db := dialects["SQLite"](t)
 	rests(t, db, db, prepare(t, db), 3)
 }
 
-// While a replica applies nothing, a reader asks ever less often, too, and says so.
+// While a replica applies nothing, a reader also queries it less and less often, and logs the
+// reason.
 func TestReaderRestsWhileTheReplicaLags(t *testing.T) {
 	db, replica := dialects["SQLite"](t), dialects["SQLite"](t)
 	f := prepare(t, db)
@@ -614,7 +614,7 @@ func TestReaderRestsWhileTheReplicaLags(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log, "waiting for the replica"), log)
 }
 
-// rests reads for an hour in which there is no span, and expects so many queries in five seconds.
+// rests reads for an hour without a span, and expects a number of queries in five seconds.
 func rests(t *testing.T, primary, replica database, f *follow.Fence, queries int) string {
 	store := &counting{Store: lease.File(t.TempDir())}
 	var log servertest.Buffer

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
-// replica is a replica of a primary, and the SQL that its dialect has for it.
+// replica is a replica of a primary, with the SQL of its dialect.
 type replica struct {
 	database
 	at, reached   string   // asks the primary where it is, and the replica whether it is there
@@ -30,7 +30,7 @@ type replica struct {
 	promote       []string
 }
 
-// primaryArgs let a MariaDB server have replicas.
+// primaryArgs are arguments with which a MariaDB server can have replicas.
 var primaryArgs = []string{"--log-bin=log", "--server-id=1"}
 
 // replicate starts a replica of the server of primary, and opens the same database of it.
@@ -65,7 +65,7 @@ func replicate(t testing.TB, primary database) *replica {
 	return r
 }
 
-// catchUp waits until the replica has what the primary has now.
+// catchUp waits until the replica has all commits of the primary.
 func (r *replica) catchUp(t testing.TB, primary database) {
 	t.Helper()
 	var at string
@@ -80,7 +80,7 @@ func (r *replica) catchUp(t testing.TB, primary database) {
 	})
 }
 
-// pauseNowAndThen lets the replica lag, until ctx ends.
+// pauseNowAndThen pauses the replica repeatedly, until ctx ends.
 func (r *replica) pauseNowAndThen(t testing.TB, ctx context.Context) {
 	defer r.Exec(r.resume)
 	for paused := false; ctx.Err() == nil; paused = !paused {
@@ -97,9 +97,9 @@ func (r *replica) pauseNowAndThen(t testing.TB, ctx context.Context) {
 	}
 }
 
-// A replica that lags shows a span only when it shows every row of it. If it is promoted without
-// the last commits, the reader returns ErrRewound and continues from the replica's fence: no row is
-// missed.
+// A lagging replica has a span only if it has all rows of the span. If it is promoted without the
+// last commits, the reader returns ErrRewound, continues from the replica's fence, and misses no
+// row.
 func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	starts := map[string]func(t *testing.T) (primary database, server *servertest.Process){
 		"PostgreSQL": func(t *testing.T) (database, *servertest.Process) {
@@ -127,8 +127,8 @@ func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	}
 }
 
-// testAhead lets a synchronous replica show a raise before the primary does. A reader of the replica
-// does not take this for a loss, and reads no row twice.
+// testAhead makes a raise visible on a synchronous replica before it is on the primary. A reader of
+// the replica does not return ErrRewound, and reads no row twice.
 func testAhead(t *testing.T, primary database, standby *replica) {
 	primary.exec(t, `CREATE SCHEMA ahead`)
 	in := func(db database) database {
@@ -145,7 +145,7 @@ func testAhead(t *testing.T, primary database, standby *replica) {
 	waitsFor := func(standbys string) {
 		db.exec(t, `ALTER SYSTEM SET synchronous_standby_names = '`+standbys+`'`)
 		db.exec(t, `SELECT pg_reload_conf()`)
-		servertest.Await(t, func() error { // the reload takes effect later
+		servertest.Await(t, func() error { // until the reload takes effect
 			var names string
 			if err := db.QueryRow(`SHOW synchronous_standby_names`).Scan(&names); err != nil || names != standbys {
 				return fmt.Errorf("%q: %w", names, err)
@@ -230,7 +230,7 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	for _, s := range replica.part {
 		replica.exec(t, s)
 	}
-	if db.dialect == follow.PostgreSQL { // the reload takes effect later
+	if db.dialect == follow.PostgreSQL { // until the reload takes effect
 		var sender int
 		servertest.Await(t, func() error {
 			if err := db.QueryRow(`SELECT pid FROM pg_stat_replication`).Scan(&sender); err != sql.ErrNoRows {

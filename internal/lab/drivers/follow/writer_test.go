@@ -16,8 +16,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Do calls fn again, with new IDs, if the fence has passed those that it took: from the
-// transaction, or from the generator, as a mapper's hook does.
+// Do calls fn again, with new IDs, if the fence has passed its IDs, from the transaction or, as in
+// a mapper's hook, from the generator.
 func TestDoTriesAgainWithNewIDs(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
@@ -47,7 +47,7 @@ func TestDoTriesAgainWithNewIDs(t *testing.T) {
 			require.Equal(t, drawn[1:], ids(t, db, follow.Span{After: drawn[0] - 1, UpTo: drawn[1]}), name)
 		}
 
-		// A fence in the future is no reason to try for ever.
+		// If the fence is in the future, Do gives up.
 		db.set(t, p.id(t)+snowflake.ID(time.Hour/time.Millisecond)<<22)
 		calls := 0
 		err := w.Do(t.Context(), func(tx *follow.Tx) error {
@@ -87,14 +87,14 @@ func TestDoLeavesNothingOpen(t *testing.T) {
 		require.ErrorIs(t, write(ctx, func() error { panic(failed) }), failed)
 		require.Error(t, write(ctx, func() error { cancel(); return nil }))
 		require.ErrorIs(t, w.Do(ctx, func(*follow.Tx) error { panic("it has no transaction") }), context.Canceled)
-		pass(t, db, f, p) // it needs the one connection, and fails to end if there is a Hold
+		pass(t, db, f, p) // needs the only connection, and does not end if there is a Hold
 		require.Empty(t, ids(t, db, follow.Span{UpTo: row}))
 		require.NoError(t, write(t.Context(), func() error { return nil }))
 		require.Len(t, ids(t, db, follow.Span{After: row - 1, UpTo: row}), 1)
 	})
 }
 
-// While fn works, the watermark stays below the IDs that it took, though others go on.
+// While fn runs, the watermark stays below its IDs, although others issue more.
 func TestDoHoldsTheWatermarkBack(t *testing.T) {
 	t.Parallel()
 	db := dialects["SQLite"](t)
@@ -102,7 +102,7 @@ func TestDoHoldsTheWatermarkBack(t *testing.T) {
 	join(t, p.store)
 	require.NoError(t, follow.NewWriter(db.DB, f, p.Lease, p.gen).Do(t.Context(), func(tx *follow.Tx) error {
 		id := servertest.Must(tx.NextID())(t)
-		// Without a Hold, the watermark is above the ID after some 50 ms.
+		// Without a Hold, the watermark is above the ID after about 50 ms.
 		for begun := time.Now(); time.Since(begun) < time.Second; time.Sleep(10 * time.Millisecond) {
 			m := servertest.Must(lease.Watermark(t.Context(), p.store))(t)
 			require.Less(t, m.ID, id)

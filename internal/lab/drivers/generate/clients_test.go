@@ -20,7 +20,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// requireUnique has clients draw n IDs each, which are all different.
+// requireUnique lets clients draw n IDs each, and checks that all are different.
 func requireUnique(t testing.TB, f function, clients, n int) {
 	t.Helper()
 	var s seen
@@ -38,7 +38,7 @@ func requireUnique(t testing.TB, f function, clients, n int) {
 	require.Equal(t, clients*n, s.unique(t, f))
 }
 
-// seen is the IDs that clients have seen, whatever became of their transactions.
+// seen collects the IDs that clients have seen, whether their transactions were committed or not.
 type seen struct {
 	sync.Mutex
 	ids []snowflake.ID
@@ -50,7 +50,7 @@ func (s *seen) add(ids ...snowflake.ID) {
 	s.ids = append(s.ids, ids...)
 }
 
-// unique fails the test if an ID was seen twice, and returns how many were seen.
+// unique fails the test if an ID was seen twice, and returns the number of IDs.
 func (s *seen) unique(t testing.TB, f function) int {
 	t.Helper()
 	s.Lock()
@@ -103,7 +103,7 @@ func client(ctx context.Context, t testing.TB, f function, s *seen, begin func(c
 				_, _ = tx.Exec(`SAVEPOINT s`)
 				since := time.Now().Truncate(time.Microsecond)
 				ids, err := draw(tx, `INSERT INTO orders (n) SELECT * FROM generate_series(1, $1::int) RETURNING id`, n)
-				s.add(ids...) // what it saw before the error
+				s.add(ids...) // the IDs before the error
 				last = f.increase(t, ids, last, since)
 				if err != nil || rand.IntN(4) == 0 {
 					if _, err := tx.Exec(`ROLLBACK TO s`); err != nil {
@@ -130,8 +130,8 @@ func cancel(ctx context.Context, f function, db *sql.DB) {
 	}
 }
 
-// crowd runs 16 clients for a while, with faults at the same time, and then checks what they saw,
-// the table, and the locks.
+// crowd runs 16 clients with faults for a time, and then checks their IDs, the table, and the
+// locks.
 func crowd(t *testing.T, f function, during time.Duration, begin func(context.Context) (*sql.Tx, func(), error), faults ...func(context.Context)) {
 	t.Helper()
 	// No index refuses duplicates.
@@ -162,7 +162,7 @@ func crowd(t *testing.T, f function, during time.Duration, begin func(context.Co
 	t.Logf("%d IDs were seen, and %d rows are there", n, rows)
 }
 
-// sessions begins each transaction in a session of the pool of database/sql.
+// sessions begins each transaction in a session of database/sql's pool.
 func (f function) sessions(t testing.TB) func(context.Context) (*sql.Tx, func(), error) {
 	db, err := sql.Open("pgx", f.url("owner", f.path)+"&application_name="+f.Schema)
 	require.NoError(t, err)
@@ -173,7 +173,7 @@ func (f function) sessions(t testing.TB) func(context.Context) (*sql.Tx, func(),
 	}
 }
 
-// rareIDs has 16 IDs a millisecond, so that many calls open a tick.
+// rareIDs is a layout with 16 IDs a millisecond, so that many calls open a tick.
 var rareIDs = snowflake.Layout{
 	Epoch:        snowflake.DefaultEpoch,
 	Unit:         time.Millisecond,
@@ -224,7 +224,8 @@ func TestPoolerInTransactionMode(t *testing.T) {
 	})
 }
 
-// While the clock steps to and fro, no ID repeats. Calls fail while it is behind by more than 10 s.
+// If the clock steps back and forth, no ID repeats. Calls fail while it is behind by more than 10
+// s.
 func TestClientsAndAClockThatSteps(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), rareIDs).withClock(t)

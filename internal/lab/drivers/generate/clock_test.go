@@ -24,7 +24,7 @@ func (f function) refused(t testing.TB, state, says string) {
 	require.Zero(t, f.locks(t))
 }
 
-// While the clock is behind, IDs go on from the last one, up to 10 s ahead of it.
+// While the clock is behind, IDs continue after the last one, up to 10 s ahead of the clock.
 func TestClockThatStepsBack(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout()).withClock(t)
@@ -34,7 +34,7 @@ func TestClockThatStepsBack(t *testing.T) {
 	first := f.must(t, 1)[0]
 	require.Equal(t, tick, f.hold(t, first))
 	f.fixed(t, at.Add(-9*time.Second))
-	ids := f.must(t, 5000) // more than a tick has
+	ids := f.must(t, 5000) // more than in a tick
 	require.Equal(t, first+1, ids[0])
 	require.Equal(t, tick.Add(time.Millisecond), f.hold(t, ids[4999]))
 	f.fixed(t, at.Add(-time.Hour))
@@ -45,7 +45,7 @@ func TestClockThatStepsBack(t *testing.T) {
 	require.Greater(t, f.must(t, 1)[0], ids[4999])
 }
 
-// After the clock was ahead by an hour, no ID is drawn until it is nearly there again.
+// After the clock was ahead by an hour, no ID is drawn until it has nearly caught up.
 func TestClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout()).withClock(t)
@@ -76,7 +76,7 @@ func TestClockBeforeTheEpoch(t *testing.T) {
 	}
 }
 
-// The last tick has all its IDs, and after it no field spills into another, however the clock
+// The last tick has all its IDs, and after it no field spills into another, whatever the clock
 // reads.
 func TestTimeThatRunsOut(t *testing.T) {
 	t.Parallel()
@@ -117,14 +117,13 @@ func TestLargeStatementIsAheadByTenSeconds(t *testing.T) {
 	require.False(t, f.hold(t, ids[2099]).After(f.clock(t).Add(10*time.Second)))
 }
 
-// A call that is canceled or that fails while it has the lock gives it back at once, also if its
-// transaction goes on, and so does one that succeeds. The clock stands still within the call, so
-// that it lasts.
+// Each call releases the lock at its end, even if its transaction continues, whether the call
+// succeeds, fails or is canceled. In the test the clock stands still, so that calls last.
 func TestLockNeverOutlivesTheCall(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout()).withClock(t)
 	for name, way := range map[string]struct {
-		end  string // how the other session ends the call
+		end  string // the statement with which the other session ends the call
 		says string
 	}{
 		"cancel":  {`SELECT pg_cancel_backend($1)`, "57014"},
@@ -171,7 +170,7 @@ func TestLockNeverOutlivesTheCall(t *testing.T) {
 				run(`SELECT 1`) // the transaction is alive
 			}
 			f.exec(t, `UPDATE clock SET pause = false`)
-			servertest.Await(t, func() error { // a process that is killed takes a moment
+			servertest.Await(t, func() error { // until the killed process has ended
 				if n := f.locks(t); n > 0 && name == "kill" {
 					return fmt.Errorf("%d locks", n)
 				}
@@ -184,8 +183,8 @@ func TestLockNeverOutlivesTheCall(t *testing.T) {
 	}
 }
 
-// While a tick is opened, draws go on; none reaches the tick that is opened, however many numbers
-// were drawn before. The test slows the script down at the moment at which this could happen.
+// While a call opens a tick, draws continue, but do not reach the new tick, however many numbers
+// were drawn. The test slows the script down at the moment when this could happen.
 func TestDrawsWhileATickIsOpened(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout()).withClock(t)

@@ -36,8 +36,8 @@ func (f function) aheadUnsaved(t testing.TB, by time.Duration) {
 	}
 }
 
-// issuing returns rareIDs and every known layout for which there is a function that issues IDs
-// today, but one of those that differ in the epoch alone. Those with the fewest worker IDs are first.
+// issuing returns rareIDs and every known layout with a function that can issue IDs today, sorted
+// by the number of worker IDs. Of layouts that differ only in the epoch it returns one.
 func issuing(t testing.TB) []layouts.Known {
 	all, shapes := []layouts.Known{{Name: "rare", Layout: rareIDs}}, map[snowflake.Layout]bool{}
 	for _, k := range layouts.All() {
@@ -67,7 +67,7 @@ func (s server) kill(t testing.TB, f function, one bool) {
 		s.Restart()
 	}
 	servertest.Await(t, func() (err error) {
-		if one { // the others are ended, too
+		if one { // the server ends the others, too
 			err = f.QueryRow(`SELECT 1 / (1 - count(*)) FROM pg_stat_activity WHERE pid = $1`, pid).Scan(new(int))
 		}
 		if err == nil {
@@ -100,14 +100,14 @@ func (f function) drawAndLose(ctx context.Context, s *seen) {
 	}
 }
 
-// Whatever the layout is, no ID repeats that a client has seen before a crash, also if its
-// transaction did not commit, or committed and did not wait for the disk, and also if the clock was
-// set back just before.
+// For every layout, no ID repeats that a client has seen before a crash, even if its transaction
+// did not commit, or did not wait for the disk, and even if the clock was set back just before the
+// crash.
 func TestNoIDRepeatsAfterACrash(t *testing.T) {
 	t.Parallel()
 	s := startCareless(t)
 	f := install(t, s, snowflake.DefaultLayout()).withClock(t)
-	f.SetMaxIdleConns(0) // a connection from before a crash is dead
+	f.SetMaxIdleConns(0) // earlier connections are dead
 	known := issuing(t)
 	functions, saw := make([]function, len(known)), make([]seen, len(known))
 	ctx, stop := context.WithCancel(t.Context())
@@ -149,8 +149,8 @@ func TestNoIDRepeatsAfterACrash(t *testing.T) {
 	}
 }
 
-// The first IDs after a pause are above the bound that is on disk, so a higher one is written first.
-// IDs begin above it after a crash, whatever the clock reads then.
+// The first IDs after a pause are above the bound on disk, so a higher one is written first. After
+// a crash IDs begin above it, whatever the clock reads.
 func TestCrashAfterAPause(t *testing.T) {
 	t.Parallel()
 	s := startCareless(t)
@@ -170,7 +170,7 @@ func TestCrashAfterAPause(t *testing.T) {
 				s.kill(t, f, true)
 				_ = tx.Rollback()
 				f.ahead(t, 2*time.Hour-back)
-				got, _ := f.draw(10) // if the clock was set back far, there are none
+				got, _ := f.draw(10) // none, if the clock was set back far
 				f.ahead(t, 2*time.Hour+30*time.Second)
 				got = append(got, f.must(t, 10)...)
 				require.Greater(t, got[0], saw[9])
@@ -184,8 +184,8 @@ func TestCrashAfterAPause(t *testing.T) {
 	}
 }
 
-// If the script is run in a transaction that is rolled back, the IDs drawn in it stay drawn. In the
-// transaction that makes the state none can be drawn.
+// If the script is run in a transaction that is rolled back, the IDs drawn in it are not drawn
+// again. In the transaction that creates the state, no ID can be drawn.
 func TestScriptThatIsRolledBack(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]snowflake.Layout{

@@ -22,8 +22,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// followed is a function whose IDs are under a fence, with a process that writes under the same
-// fence.
+// followed is a function whose IDs are under a fence, with a writer under the same fence.
 type followed struct {
 	function
 	fence *follow.Fence
@@ -34,7 +33,7 @@ type followed struct {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// installFollowed makes the table outbox, whose IDs are the function's, and its fence.
+// installFollowed creates the table outbox, with the function as the IDs' default, and its fence.
 func installFollowed(t testing.TB) followed {
 	t.Helper()
 	f := followed{function: install(t, shared(t), snowflake.DefaultLayout()).withClock(t), store: lease.File(t.TempDir())}
@@ -75,7 +74,7 @@ func (f followed) read(ctx context.Context, r *follow.Reader) ([]snowflake.ID, e
 	return draw(f.DB, fmt.Sprintf(`SELECT id FROM outbox WHERE id > %d AND id <= %d ORDER BY id`, s.After, s.UpTo))
 }
 
-// A reader waits for a transaction that has drawn an ID, however late it commits and whatever it
+// A reader waits for a transaction that has drawn an ID, however late it commits, and whatever it
 // draws later.
 func TestFollowReadsRowsThatCommitLate(t *testing.T) {
 	t.Parallel()
@@ -108,7 +107,7 @@ func TestFollowReadsRowsThatCommitLate(t *testing.T) {
 		return nil
 	})
 	second := servertest.Must(draw(tx, insertRow))(t)
-	time.Sleep(300 * time.Millisecond) // a reader that does not wait reads on
+	time.Sleep(300 * time.Millisecond) // a reader that does not wait would read more
 	var reached snowflake.ID
 	require.NoError(t, f.QueryRow(`SELECT id FROM outbox_fence`).Scan(&reached))
 	require.Less(t, reached, first[0])
@@ -117,8 +116,8 @@ func TestFollowReadsRowsThatCommitLate(t *testing.T) {
 	require.ElementsMatch(t, []snowflake.ID{first[0], second[0], third[0]}, got)
 }
 
-// If the database's clock is behind those of the leases, IDs are above what readers have passed;
-// and if it is too far behind, there are none.
+// If the database's clock is behind those of the leases, IDs are above those that readers have
+// passed; if it is too far behind, there are none.
 func TestFollowWithADatabaseWhoseClockIsBehind(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)
@@ -140,8 +139,8 @@ func TestFollowWithADatabaseWhoseClockIsBehind(t *testing.T) {
 	f.refused(t, "SNF04", "behind the next ID")
 }
 
-// Rows of the function and of a Writer, with late commits, rollbacks and savepoints, are all read,
-// and none twice. The database's clock steps meanwhile.
+// All rows of the function and of a Writer, with late commits, rollbacks and savepoints, are read,
+// and none twice, while the database's clock steps.
 func TestFollowMissesNone(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)
@@ -237,7 +236,7 @@ func (f followed) transaction(t *testing.T) {
 	}
 }
 
-// A lease's store knows nothing of the function: its IDs are of a worker ID that was never leased.
+// The leases' store has no record of the function: its IDs have a worker ID that was never leased.
 func TestWhoisNamesTheWorker(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)

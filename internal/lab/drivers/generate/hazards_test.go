@@ -18,7 +18,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// both returns how many IDs are in a and in b.
+// both returns the number of IDs in both a and b.
 func both(a, b []snowflake.ID) (n int) {
 	for _, id := range a {
 		if slices.Contains(b, id) {
@@ -28,26 +28,25 @@ func both(a, b []snowflake.ID) (n int) {
 	return n
 }
 
-// setAbove runs the statements at the head of the script that set the state above an ID.
+// setAbove runs the statements of the script's head that set the state above an ID.
 func (f function) setAbove(t testing.TB, id snowflake.ID) {
 	t.Helper()
 	script := servertest.Must(f.Script())(t)
 	statements := script[strings.Index(script, "--   BEGIN;"):strings.Index(script, "--   COMMIT;")]
-	for range 2 { // the second time it changes nothing
+	for range 2 { // the second time has no effect
 		f.exec(t, strings.NewReplacer("--   ", "", "THE_ID", fmt.Sprint(id)).Replace(statements)+"COMMIT")
 	}
 }
 
-// at returns the same functions on another server, or in another database.
+// at returns the same function on another server, or in another database.
 func (f function) at(t testing.TB, url string) function {
 	f.DB = servertest.Open(t, "pgx", url)
 	return f
 }
 
-// HAZARD: a replica that is promoted and has not received the primary's last commits repeats IDs
-// that clients have seen if its clock is behind, too. With another worker ID, or with the state above
-// every ID, it does not. If its clock is right, it repeats none, however far the primary's IDs were
-// ahead of it.
+// HAZARD: a replica that is promoted without the primary's last commits, and whose clock is behind,
+// repeats IDs that clients have seen. With another worker ID, or with the state above every ID, it
+// does not. If its clock is right, it repeats none, however far the primary's IDs were ahead of it.
 func TestPromotionThatLosesCommits(t *testing.T) {
 	t.Parallel()
 	primary := start(t, "-c", "synchronous_commit=local")
@@ -94,8 +93,8 @@ func TestPromotionThatLosesCommits(t *testing.T) {
 	require.Zero(t, both(seen, other.must(t, 100)))
 }
 
-// HAZARD: a dump of a table has neither the function nor its state. A dump of the database has both,
-// and must leave out the state's value: the database may have drawn IDs ahead of the clock.
+// HAZARD: a dump of a table has neither the function nor its state. A dump of the database has
+// both, and must omit the state's value: the database may have drawn IDs ahead of the clock.
 func TestDump(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -108,8 +107,8 @@ func TestDump(t *testing.T) {
 	var last snowflake.ID
 	require.NoError(t, f.QueryRow(`SELECT max(id) FROM orders`).Scan(&last))
 	url := func(name string) string { return fmt.Sprintf("postgres://owner@%s/%s?sslmode=disable", s.addr, name) }
-	// restore restores a dump, made with some options, into a new database, in which there may be
-	// the function of a worker.
+	// restore restores a dump, made with some options, into a new database, which may have the
+	// function of a worker.
 	restore := func(name string, worker int, options ...string) (in function, says string) {
 		f.exec(t, `CREATE DATABASE `+name)
 		in = f

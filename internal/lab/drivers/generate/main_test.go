@@ -33,14 +33,14 @@ func start(t testing.TB, args ...string) server {
 	return server{p, addr, "postgres"}
 }
 
-// url is the database's address for a user, with a search_path.
+// url returns the database's address for a user, with a search_path.
 func (s server) url(user, path string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&statement_timeout=60000&search_path=%s", user, s.addr, s.database, path)
 }
 
 var shared = servertest.Shared(func(t testing.TB) server { return start(t) })
 
-// function is a function that the script has made, in a schema of its own.
+// function is a function that the script has created, in its own schema.
 type function struct {
 	*sql.DB // its search_path has the schema
 	sqltext.Generator
@@ -49,7 +49,7 @@ type function struct {
 }
 
 // install runs the script twice in a new schema of a new database of the same name, with the worker
-// ID 5, or the layout's last one.
+// ID 5 or, if that is too large, the layout's last one.
 func install(t testing.TB, s server, l snowflake.Layout) function {
 	t.Helper()
 	schema := servertest.NewSpace()
@@ -77,7 +77,7 @@ func (f function) exec(t testing.TB, query string, args ...any) {
 	require.NoError(t, err, query)
 }
 
-// state is the name of the sequence.
+// state returns the name of the sequence.
 func (f function) state() string {
 	script, err := f.Script()
 	if err != nil {
@@ -114,7 +114,7 @@ func (f function) setClock(t testing.TB) {
 	f.useClock(t)
 }
 
-// useClock makes the function open use the clock, after the script has made it anew.
+// useClock makes the function open use the clock, after the script has replaced it.
 func (f function) useClock(t testing.TB) {
 	t.Helper()
 	f.exec(t, fmt.Sprintf(`ALTER FUNCTION %[1]s.%[2]sopen(bigint) SET search_path = clock_%[1]s, pg_catalog, pg_temp`, f.Schema, f.Prefix))
@@ -185,16 +185,15 @@ func (f function) clock(t testing.TB) (at time.Time) {
 	return at
 }
 
-// locks returns how many advisory locks are held or waited for in the server by sessions of this
-// schema's function.
+// locks returns the number of advisory locks that sessions of this schema's function hold or wait
+// for.
 func (f function) locks(t testing.TB) (n int) {
 	t.Helper()
 	require.NoError(t, f.QueryRow(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1::regclass`, f.state()).Scan(&n))
 	return n
 }
 
-// Whatever the layout is, IDs have the worker, and the time at which they were drawn; or the layout
-// is refused.
+// For every layout that is not refused, IDs carry the worker and the time of the draw.
 func TestEveryLayout(t *testing.T) {
 	t.Parallel()
 	nanos := layouts.Known{
@@ -243,8 +242,8 @@ func TestEveryLayout(t *testing.T) {
 	}
 }
 
-// Who inserts needs the right to use the sequence, as for a column of type bigserial, and cannot
-// set it; and no search_path.
+// To insert, a role needs the right to use the sequence, as for a column of type bigserial, with
+// which it cannot set the sequence, and no search_path.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout())

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
-// plant makes operators and functions in a schema in which anybody may make some. PostgreSQL calls
-// them if no function of pg_catalog has the same name and exactly the types of the call.
+// plant creates operators and functions in a schema in which all roles may create some. PostgreSQL
+// calls them if no function of pg_catalog has the same name and exactly the types of the call.
 const plant = `DO $plant$
 DECLARE
 	types text[] := '{bigint,integer,numeric,float8,interval,timestamp,timestamptz,text,varchar,regclass}';
@@ -38,7 +38,7 @@ BEGIN
 	END LOOP;
 END $plant$`
 
-// A call runs no code of a role that may make functions and operators in the schema.
+// A call runs no code of a role that may create functions and operators in the schema.
 func TestPlantedFunctionsAndOperators(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]snowflake.Layout{
@@ -84,7 +84,7 @@ func TestPlantedFunctionsAndOperators(t *testing.T) {
 	}
 }
 
-// The state is one for a worker ID: the script fails if another schema has one.
+// A worker ID has one state: the script fails if another schema has one.
 func TestOneSchema(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout())
@@ -100,8 +100,8 @@ func TestOneSchema(t *testing.T) {
 	other.hold(t, ids[2])
 }
 
-// The script changes no sequence that is there: it refuses one that somebody has altered, or that is
-// of another layout.
+// The script does not change an existing sequence, and refuses one that was altered, or that is of
+// another layout.
 func TestSequenceThatIsThere(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout())
@@ -121,8 +121,8 @@ func TestSequenceThatIsThere(t *testing.T) {
 	refused(f, "somebody has altered the sequence")
 }
 
-// If the fence has no mark, or the session must not read it, there are no IDs. PostgreSQL 18 says
-// so with a NULL only.
+// If the fence has no sequence, or the session may not read it, there are no IDs. PostgreSQL 18
+// returns NULL in this case.
 func TestFollowWithoutAMark(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)

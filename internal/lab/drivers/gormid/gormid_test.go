@@ -1,4 +1,4 @@
-// Package gormid_test tests module gormid with a driver that the module itself does not require.
+// Package gormid_test tests module gormid with a driver, which the module itself does not require.
 package gormid_test
 
 import (
@@ -56,7 +56,7 @@ type Pointed struct {
 	Name string
 }
 
-// Second has its tagged key beside the primary key.
+// Second has a tagged key in addition to the primary key.
 type Second struct {
 	ID     uint
 	Public string `gorm:"snowflake"`
@@ -87,7 +87,7 @@ func open(t *testing.T) *gorm.DB {
 	require.NoError(t, err)
 	conn, err := db.DB()
 	require.NoError(t, err)
-	conn.SetMaxOpenConns(1) // each connection has a database of its own
+	conn.SetMaxOpenConns(1) // each connection has its own database
 	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, db.AutoMigrate(&Coat{}, &Scarf{}, &Note{}, &Tagged[int]{}, &Tagged[int64]{}, &Tagged[uint]{},
 		&Tagged[uint64]{}, &Tagged[string]{},
@@ -104,7 +104,7 @@ type issuer func(context.Context) (snowflake.ID, error)
 
 func (i issuer) NextIDContext(ctx context.Context) (snowflake.ID, error) { return i(ctx) }
 
-// IDs come from whatever issues them, and the call's context reaches it.
+// Any source can issue the IDs, and gets the call's context.
 func TestAnyIssuerFillsRows(t *testing.T) {
 	type key struct{}
 	db := withIDs(t, func(ctx context.Context) (snowflake.ID, error) { return ctx.Value(key{}).(snowflake.ID), nil })
@@ -159,7 +159,7 @@ func TestMapsGetIDs(t *testing.T) {
 	assert.Equal(t, "anorak", coats[5].Name)
 }
 
-// filled inserts rows with keys of a type, as structs and as a map, and reads them back.
+// filled inserts rows with keys of a type, as structs and as a map, and selects them.
 func filled[T any](t *testing.T, db *gorm.DB, id func(T) (snowflake.ID, error), kept T) {
 	name := reflect.TypeFor[T]().String()
 	one, rows := Tagged[T]{Name: "one"}, []Tagged[T]{{Name: "two"}, {Key: kept, Name: "kept"}, {Name: "three"}}
@@ -214,7 +214,7 @@ func TestTaggedFieldBesideThePrimaryKey(t *testing.T) {
 	assert.Empty(t, row.Other, "the tag says false")
 }
 
-// If no ID fits a tagged field, nothing is stored, whatever the row has.
+// If no ID fits a tagged field, no row is stored.
 func TestFieldsThatCannotHoldAnIDAreRefused(t *testing.T) {
 	db := open(t)
 	for name, row := range map[string]any{
@@ -260,7 +260,7 @@ func TestGeneratorsErrorIsReturned(t *testing.T) {
 	assert.ErrorIs(t, db.WithContext(gone).Create(&Coat{}).Error, context.Canceled)
 }
 
-// withIDs opens a database whose plugin takes IDs from ids.
+// withIDs opens a database whose plugin uses the source ids.
 func withIDs(t *testing.T, ids issuer) *gorm.DB {
 	t.Helper()
 	db := open(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
-// duckDB runs the statements of its input, one a line, each a text in JSON, and writes for each a
-// line with an error or with the first value.
+// duckDB runs the statements of its input, one JSON text a line, and writes a line with an error or
+// the first value for each.
 const duckDB = `
 const { DuckDBInstance } = require("@duckdb/node-api");
 const { createInterface } = require("node:readline");

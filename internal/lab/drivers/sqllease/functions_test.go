@@ -102,8 +102,8 @@ func holdCheck(t *testing.T, db *sql.DB, insert string) {
 	}
 }
 
-// unsigned asks about numbers that only a BIGINT UNSIGNED can have. They are not IDs, and the query
-// goes on.
+// unsigned queries numbers that only a BIGINT UNSIGNED can have. They are not IDs, and the query
+// does not fail.
 func unsigned(t *testing.T, db *sql.DB) {
 	must(t, db, script(t, sqltext.MySQL, snowflake.DefaultLayout(), "u_")...)
 	must(t, db, `CREATE TABLE u (id BIGINT UNSIGNED PRIMARY KEY)`,
@@ -122,7 +122,7 @@ func unsigned(t *testing.T, db *sql.DB) {
 }
 
 // collation inserts texts in base 58 and 62 into columns with the default collation, which loses
-// rows, and with the collation that the script names.
+// rows, and with the script's collation.
 func collation(t *testing.T, db *sql.DB) {
 	text := servertest.Must(sqltext.Script(sqltext.MySQL, snowflake.DefaultLayout(), "c_"))(t)
 	named := `VARCHAR(11) CHARACTER SET ascii COLLATE ascii_bin`
@@ -196,7 +196,7 @@ func holdFunctions(t *testing.T, step time.Duration, define definer) {
 	}
 }
 
-// latest is later than all times that the engines can represent.
+// latest is later than the engines' latest times.
 var latest = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func holdID(t *testing.T, call caller, l snowflake.Layout, id snowflake.ID) {
@@ -256,7 +256,7 @@ func holdFirst(t *testing.T, call caller, l snowflake.Layout, at time.Time) {
 // caller calls a function with an ID or a time. The result is text, with times in UTC.
 type caller func(name string, value any) sql.NullString
 
-// definer creates the functions of a layout, with a prefix.
+// A definer creates the functions of a layout, with a prefix.
 type definer func(t *testing.T, l snowflake.Layout, prefix string) caller
 
 func callerOf(db *sql.DB, e sqltext.Engine) definer {
@@ -278,7 +278,7 @@ func newCaller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, p
 		}
 		switch e {
 		case sqltext.PostgreSQL:
-			mode = []any{pgx.QueryExecModeSimpleProtocol} // it prepares no statement
+			mode = []any{pgx.QueryExecModeSimpleProtocol} // does not prepare statements
 			if value = fmt.Sprint(value); name == "first" {
 				value = value.(string) + "+00"
 			}
@@ -315,7 +315,7 @@ func script(t *testing.T, e sqltext.Engine, l snowflake.Layout, prefix string) (
 	return statements
 }
 
-// bodies returns the functions' expressions, by name.
+// bodies maps the functions' names to their expressions.
 func bodies(t *testing.T, e sqltext.Engine, l snowflake.Layout) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -333,7 +333,7 @@ func must(t testing.TB, db *sql.DB, statements ...string) {
 	}
 }
 
-// generatedColumn inserts IDs and reads, as text, the times that the table generates from them.
+// generatedColumn inserts IDs, and selects the times that the table generates from them, as text.
 func generatedColumn(t *testing.T, db *sql.DB, insert, query string) {
 	t.Helper()
 	g := servertest.Must(snowflake.New(3, nil))(t)
@@ -369,8 +369,8 @@ func noDefault(t *testing.T, db *sql.DB) {
 	must(t, db, `SELECT SETVAL(state, 7)`)
 }
 
-// partitions inserts the first and last ID of each month, and checks in which partition each is. It
-// explains the query of a day of May, which reads one partition.
+// partitions inserts the first and last ID of each month, and checks the partition of each. The
+// plan of a query for a day in May reads one partition.
 func partitions(t *testing.T, db *sql.DB, insert, query, explain string) {
 	t.Helper()
 	var got string
@@ -388,7 +388,7 @@ func partitions(t *testing.T, db *sql.DB, insert, query, explain string) {
 	assert.NotContains(t, got, "orders_6")
 }
 
-// backfill gives IDs to rows that have a time, as docs/sql.md says.
+// backfill gives IDs to rows with a time, as docs/sql.md describes.
 func backfill(t *testing.T, db *sql.DB) {
 	must(t, db, `CREATE TABLE old (uuid uuid PRIMARY KEY, created timestamptz NOT NULL, id bigint UNIQUE)`,
 		`INSERT INTO old SELECT gen_random_uuid(), timestamptz '2026-10-31 18:00:00+00' + random() * interval '2 seconds' FROM generate_series(1, 5000)`,

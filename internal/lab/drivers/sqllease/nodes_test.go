@@ -26,7 +26,7 @@ func (d database) nodesCreated(t testing.TB, table string) *sqllease.Nodes {
 	return n
 }
 
-// rows returns how many rows a table has.
+// rows returns the number of rows of a table.
 func (d database) rows(t testing.TB, table string) (n int) {
 	t.Helper()
 	require.NoError(t, d.open(t).QueryRow("SELECT COUNT(*) FROM "+table).Scan(&n))
@@ -71,7 +71,7 @@ func nodesOutOfRange(t *testing.T, d database) {
 	assert.Equal(t, 10, servertest.Must(n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}))(t))
 }
 
-// nodesUncounted: if the database does not count up the table's ID, the table is refused and not
+// nodesUncounted: if the database does not increment the table's ID, the table is refused and not
 // changed.
 func nodesUncounted(t *testing.T, d database) {
 	for _, kind := range []string{"BIGINT", "BIGINT DEFAULT 0", "BIGINT DEFAULT -1", "BIGINT PRIMARY KEY"} {

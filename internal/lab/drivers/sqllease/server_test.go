@@ -45,8 +45,8 @@ type server struct {
 	addr    string
 }
 
-// dsn returns the driver and the data source of a user's database, with more parameters. The
-// address may be that of a proxy.
+// dsn returns the driver and the data source of a user's database, with additional parameters. The
+// address may be a proxy's.
 func dsn(dialect sqllease.Dialect, addr, user, password, name, params string) (driver, source string) {
 	if dialect == sqllease.MySQL {
 		return "mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s?%s", user, password, addr, name, params)
@@ -77,7 +77,7 @@ func connect(dialect sqllease.Dialect, addr, user, password string) (*sql.DB, er
 	return stdlib.OpenDB(*c, stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return false })), nil
 }
 
-// with returns a database of the user app, opened with parameters of the driver.
+// with opens the database as the user app, with parameters of the driver.
 func (s *server) with(name, params string) database {
 	return database{s.dialect, func(t testing.TB) *sql.DB {
 		driver, source := dsn(s.dialect, s.addr, "app", password, name, params)
@@ -96,7 +96,7 @@ func (s *server) database() database {
 	return database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, "app", password) }}
 }
 
-// owner opens the database as a user who may grant rights.
+// owner opens the database as a user that may grant rights.
 func (s *server) owner() database {
 	return database{s.dialect, func(t testing.TB) *sql.DB {
 		driver, source := ownersDSN(s.dialect, s.addr, "app")
@@ -126,7 +126,7 @@ func startPostgres(t testing.TB) *server {
 func startMariaDB(t testing.TB) *server {
 	t.Helper()
 	s := &server{dialect: sqllease.MySQL}
-	// The time-outs are for a slow machine.
+	// The time-outs are long enough for a slow machine.
 	s.addr, s.Process = servertest.MariaDB(t, answers(s.dialect), "--max-connections=1000", "--max-connect-errors=1000000",
 		"--connect-timeout=600", "--net-read-timeout=600", "--net-write-timeout=600")
 	driver, source := ownersDSN(s.dialect, s.addr, "")
@@ -196,7 +196,7 @@ func (s *server) fits(t *testing.T) {
 	fits(t, func(testing.TB) database { return s.database() })
 }
 
-// commitFails: PostgreSQL sends the result of RETURNING before it commits. If the commit fails, Put
+// commitFails: PostgreSQL sends the result of RETURNING before the commit. If the commit fails, Put
 // and Assign return its error.
 func commitFails(t *testing.T, s *server) {
 	d, table := s.database(), newTable()
@@ -278,8 +278,7 @@ func sessions(t *testing.T, s *server) {
 	}
 }
 
-// otherSettings: the store works with all settings that a client or an administrator may have
-// changed.
+// otherSettings: the store works with settings that a client or an administrator may have changed.
 func otherSettings(t *testing.T, s *server) {
 	var open []database
 	if s.dialect == sqllease.MySQL {
@@ -374,7 +373,7 @@ func refusedUsers(t *testing.T, s *server) {
 		assert.ErrorContains(t, err, says)
 	}
 	refused("app", "wrong", table, says)
-	// MySQL tells only a user who could see a database that it does not exist.
+	// MySQL reports a missing database only to users with the right to see it.
 	driver, source := ownersDSN(s.dialect, s.addr, "missing")
 	lost := database{s.dialect, func(t testing.TB) *sql.DB { return servertest.Open(t, driver, source) }}.store(t, table)
 	_, err := lease.Acquire(t.Context(), lost, nil)
@@ -382,18 +381,18 @@ func refusedUsers(t *testing.T, s *server) {
 	require.ErrorContains(t, err, "create the database, or correct its name")
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 	refused("reader", "reader", table, denied)
-	// Since PostgreSQL 15 nobody else may create tables in the schema public.
+	// Since PostgreSQL 15 only the owner may create tables in the schema public.
 	refused("reader", "reader", newTable(), denied)
 	if s.dialect == sqllease.PostgreSQL {
 		refused("reader", "reader", newTable(),
 			"this user can neither read the table nor create it: let the owner of the database run: CREATE TABLE IF NOT EXISTS")
 	}
 	for _, rights := range []string{"SELECT", "SELECT, INSERT"} {
-		// If a user may take a worker ID but not renew it, it takes none.
+		// A user that may acquire a worker ID but not renew it acquires none.
 		s.owner().exec(t, "GRANT "+rights+" ON "+table+" TO reader")
 		refused("reader", "reader", table, denied)
 	}
-	// The rights that the documentation names.
+	// The rights in the documentation.
 	s.owner().exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+" TO reader")
 	store := database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, "reader", "reader") }}.store(t, table)
 	version := put(t, store, "a", put(t, store, "a", "", "first"), "second")
@@ -448,13 +447,13 @@ func (s *server) fleet() *servertest.Server {
 	return f
 }
 
-// troubles: no trouble that passes needs a restart.
+// troubles: after every trouble, processes recover without a restart.
 func troubles(t *testing.T, s *server) {
 	host := servertest.NewHost(t, s.addr)
 	owner := func(statements ...string) { s.owner().exec(t, statements...) }
 	refuses := servertest.Trouble{Name: "TakesNoWrites", Says: []string{"25006"}, Begin: func(*testing.T, string) func(*testing.T) {
 		owner("ALTER ROLE app SET default_transaction_read_only = on")
-		host.Reset() // a session keeps its settings
+		host.Reset() // open sessions would keep their settings
 		host.Heal()
 		return func(*testing.T) {
 			owner("ALTER ROLE app RESET default_transaction_read_only")
@@ -471,7 +470,7 @@ func troubles(t *testing.T, s *server) {
 	servertest.Troubles(t, s.fleet(), host, refuses)
 }
 
-// halfOpen: the pool closes all connections that are idle.
+// halfOpen: the pool closes all idle connections.
 func halfOpen(t *testing.T, s *server) {
 	const idle = 20
 	proxy := servertest.NewProxy(t, s.addr)
@@ -491,7 +490,7 @@ func halfOpen(t *testing.T, s *server) {
 	})
 }
 
-// lockLimits: a Put waits for a lock whatever limit the server has for locks.
+// lockLimits: a Put waits for a lock whatever the server's lock time-out is.
 func lockLimits(t *testing.T, s *server) {
 	params := []string{"innodb_lock_wait_timeout=0", "innodb_lock_wait_timeout=50&tx_isolation=%27SERIALIZABLE%27"}
 	if s.dialect == sqllease.PostgreSQL {
@@ -555,7 +554,7 @@ func TestSQLiteNodesRepeatNoNumberOfADeletedRow(t *testing.T) {
 	nodesAfterKill(t, sqliteFile(t), func() {})
 }
 
-// Processes that share a file are killed and stopped. Another process keeps the file locked for two
+// Processes that share a file are killed and stopped, and another process locks the file for two
 // windows.
 func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 	t.Parallel()

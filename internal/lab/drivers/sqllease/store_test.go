@@ -26,13 +26,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
-// database is a database. Tests may share it, but each has its own tables.
+// database is a database, which tests share. Each test has its own tables.
 type database struct {
 	dialect sqllease.Dialect
 	open    func(t testing.TB) *sql.DB // opens one more client, closed when t ends
 }
 
-// sqliteFile returns a new database in a file, and opens it as a process would.
+// sqliteFile returns a new database in a file.
 func sqliteFile(t testing.TB) database {
 	return sqliteAt(filepath.Join(t.TempDir(), "leases.db"))
 }
@@ -47,7 +47,7 @@ func sqliteDSN(path string) string {
 
 var tables atomic.Int64
 
-// newTable returns the name of a table that does not exist.
+// newTable returns a new name of a table.
 func newTable() string { return fmt.Sprintf("leases_%d", tables.Add(1)) }
 
 // store opens one more client of a table.
@@ -62,14 +62,14 @@ func (d database) exec(t testing.TB, statements ...string) {
 	defer db.Close()
 	for _, statement := range statements {
 		if d.dialect == sqllease.SQLite {
-			statement = "PRAGMA busy_timeout = 60000; " + statement // holders write meanwhile
+			statement = "PRAGMA busy_timeout = 60000; " + statement // holders write at the same time
 		}
 		_, err := db.ExecContext(t.Context(), statement)
 		require.NoError(t, err, "%s: %v", statement, err)
 	}
 }
 
-// conforms runs the tests that every store passes.
+// conforms runs the tests of all stores.
 func conforms(t *testing.T, d database) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		d := d
@@ -152,7 +152,7 @@ func manyCreate(t *testing.T, d database) {
 	require.Len(t, servertest.Must(d.store(t, table).List(t.Context(), ""))(t), clients)
 }
 
-// migrated: a table that Schema's text made serves as well, and the text may be executed again.
+// migrated: a table may be created with Schema's statement, even repeatedly.
 func migrated(t *testing.T, d database) {
 	table := newTable()
 	schema := servertest.Must(d.dialect.Schema(table))(t)
@@ -179,7 +179,7 @@ func foreignTable(t *testing.T, d database) {
 	}
 }
 
-// otherDialect: if the dialect is wrong, nothing is made.
+// otherDialect: if the dialect is wrong, nothing is created.
 func otherDialect(t *testing.T, d database) {
 	table := newTable()
 	for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
@@ -195,7 +195,7 @@ func otherDialect(t *testing.T, d database) {
 	}
 }
 
-// exhaustedPool: if the application's queries use all connections, the error says so.
+// exhaustedPool: if the application's queries use all connections, the error has this reason.
 func exhaustedPool(t *testing.T, d database) {
 	db := d.open(t)
 	db.SetMaxOpenConns(2)
@@ -276,7 +276,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	assert.Error(t, err, "Open with an unknown driver")
 }
 
-// Open's connections are the store's; Close closes them, and leaves those of New alone.
+// Close closes the connections of Open, but not those of New.
 func TestOpenedStoreIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leases.db")
 	s := servertest.Must(sqllease.Open("sqlite", sqliteDSN(path), sqllease.SQLite, nil))(t)
@@ -289,7 +289,7 @@ func TestOpenedStoreIsClosed(t *testing.T) {
 	assert.NotEmpty(t, servertest.Must(other.Get(t.Context(), "a"))(t).Version)
 }
 
-// If each connection has a database of its own, each would give out the same worker IDs.
+// If each connection has its own database, each would assign the same worker IDs.
 func TestDatabaseOfOneConnectionIsRefused(t *testing.T) {
 	for _, dsn := range []string{":memory:", "", "file::memory:", "file:?mode=memory", "file:x?mode=memory"} {
 		s := servertest.Must(sqllease.Open("sqlite", dsn, sqllease.SQLite, nil))(t)
@@ -319,7 +319,7 @@ func TestDatabaseOfOneConnectionIsRefused(t *testing.T) {
 	}
 }
 
-// A lease warns of settings of a database that may lose what was committed.
+// A lease logs a warning about settings with which the database may lose commits.
 func TestSettingsThatLoseCommitsAreLogged(t *testing.T) {
 	for pragmas, says := range map[string]string{
 		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)":    "",
@@ -333,7 +333,7 @@ func TestSettingsThatLoseCommitsAreLogged(t *testing.T) {
 	}
 }
 
-// warns checks that a lease warns of what says, or of nothing if it is empty.
+// warns checks that a lease's warning contains says or, if says is empty, that there is none.
 func warns(t *testing.T, d database, table, says string) {
 	t.Helper()
 	s := servertest.Must(sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table}))(t)
