@@ -19,6 +19,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/internal/audit/leases"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/input"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -192,6 +193,8 @@ func (f *auditFlags) check(files int) (after snowflake.ID, err error) {
 		return 0, command.Refused("--query and --database belong together: one of them is missing")
 	case f.query != "" && files > 0:
 		return 0, command.Refused("name either files or --query, not both")
+	case f.query != "" && (f.list.Ordered || f.list.Input != (input.Options{})):
+		return 0, command.Refused("--column, --separator, --field and --order are for files, not for --query")
 	case f.query == "" && f.from != "":
 		return 0, command.Refused("--from needs --query")
 	case f.query == "" && f.follow != "":
