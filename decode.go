@@ -142,7 +142,7 @@ type FieldRangeError struct {
 
 func (e *FieldRangeError) Error() string {
 	if e.Max == 0 {
-		return fmt.Sprintf("snowflake: %s %d does not fit the layout, which has no bits for it: only 0 does", e.Field, e.Value)
+		return fmt.Sprintf("snowflake: %s %d does not fit the layout, which has no bits for it: only 0 fits", e.Field, e.Value)
 	}
 	return fmt.Sprintf("snowflake: %s %d does not fit the layout, which has room for 0 to %d", e.Field, e.Value, e.Max)
 }

@@ -46,7 +46,7 @@ func TestTypedErrorsNameValueAndLimitAndMatchOneSentinel(t *testing.T) {
 		{snowflake.ErrClockBackward, behind(snowflake.Backward{Last: at.Add(time.Millisecond), Now: at, Stalled: true}),
 			"clock stands still, or runs at less than half of its speed: it reads 2026-11-21T00:30:00.000Z, 1ms before 2026-11-21T00:30:00.001Z"},
 		{snowflake.ErrWorkerRange, field("worker", 1024, 1023), "worker 1024 does not fit the layout, which has room for 0 to 1023"},
-		{snowflake.ErrWorkerRange, field("worker", 1, 0), "worker 1 does not fit the layout, which has no bits for it: only 0 does"},
+		{snowflake.ErrWorkerRange, field("worker", 1, 0), "worker 1 does not fit the layout, which has no bits for it: only 0 fits"},
 		{snowflake.ErrWorkerRange, field("datacenter", -1, 31), "datacenter -1 does not fit the layout, which has room for 0 to 31"},
 		{snowflake.ErrInvalidID, field("clock sequence", 8, 7), "clock sequence 8 does not fit the layout, which has room for 0 to 7"},
 		{snowflake.ErrInvalidID, field("sequence", 4096, 4095), "sequence 4096 does not fit the layout, which has room for 0 to 4095"},

@@ -195,7 +195,7 @@ func (id *ID) UnmarshalBSONValue(typ byte, data []byte) error {
 		if f >= 0 && f < 1<<53 && f == math.Trunc(f) {
 			return id.Scan(int64(f))
 		}
-		return fmt.Errorf("%w: the double %s is no whole number from 0 to 9007199254740991; a greater one may have been rounded: store a long",
+		return fmt.Errorf("%w: the double %s is not a whole number from 0 to 9007199254740991; a greater one may have been rounded: store a long",
 			ErrInvalidID, strconv.FormatFloat(f, 'f', -1, 64))
 	case typ == null:
 		*id = 0

@@ -153,7 +153,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{1024, Options{}, ErrWorkerRange, "worker 1024 does not fit the layout, which has room for 0 to 1023"},
 		{-1, Options{}, ErrWorkerRange, "worker -1"},
-		{1, Options{Layout: Layout{Unit: ms, TimeBits: 41}}, ErrWorkerRange, "only 0 does"},
+		{1, Options{Layout: Layout{Unit: ms, TimeBits: 41}}, ErrWorkerRange, "only 0 fits"},
 		{1, Options{Layout: twitter, Datacenter: 32}, ErrWorkerRange, "datacenter 32 does not fit the layout, which has room for 0 to 31"},
 		{1, Options{Layout: twitter, Datacenter: -1}, ErrWorkerRange, "datacenter -1"},
 		{1, Options{Datacenter: 1}, ErrWorkerRange, "datacenter 1"},

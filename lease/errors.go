@@ -17,7 +17,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Errors of this package match one of its variables, an error of package snowflake, the error of
+// Errors of this package match one of these variables, an error of package snowflake, the error of
 // the caller's context, or an error of the store's engine.
 var (
 	// ErrExhausted is matched by the [*ExhaustedError] of Acquire.
