@@ -84,7 +84,8 @@ func TestOpenTelemetryLogs(t *testing.T) {
 	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(&kept))
 	logger := otelslog.NewLogger("orders", otelslog.WithLoggerProvider(provider))
 
-	l := servertest.Must(lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: logger}))(t)
+	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: logger})
+	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 	id, order := middle, OrderID(middle)
 	logger.Info("paid", "id", id)
