@@ -223,7 +223,7 @@ func (s *sequence) closeBefore(earliest int64) int64 {
 }
 
 // putBack takes IDs back from a call that waited for their tick. The next call gets them, unless a
-// greater ID was returned meanwhile.
+// greater ID was returned in between.
 func (s *sequence) putBack(r run) {
 	w := s.slots
 	s.taken -= uint64(r.n)

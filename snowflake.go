@@ -172,7 +172,7 @@ func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 		if n == 0 || born == g.generation() {
 			return n, g.refuse(err)
 		}
-		g.disown(n) // the machine was cloned meanwhile, and another copy may return the same IDs
+		g.disown(n) // the machine was cloned during the call, and another copy may return the same IDs
 	}
 }
 

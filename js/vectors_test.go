@@ -18,7 +18,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/typed"
 )
 
-var update = flag.Bool("update", false, "write vectors.json anew")
+var update = flag.Bool("update", false, "rewrite vectors.json")
 
 // vectors is the content of vectors.json. README.md describes the format.
 type vectors struct {
@@ -164,5 +164,5 @@ func TestVectors(t *testing.T) {
 	file, err := os.ReadFile("vectors.json")
 	require.NoError(t, err)
 	require.Equal(t, string(file), text.String(), "if a layout is new, first add it to snowflake.js, in Go's order, and to "+
-		"snowflake.d.ts; then go test ./js -run Vectors -update writes the file anew")
+		"snowflake.d.ts; then go test ./js -run Vectors -update rewrites the file")
 }

@@ -90,7 +90,7 @@ const tolerance = 24 * time.Hour
 // three, if twins count as one guess; the first guess is Likely, and is Likely and right; and None
 // is above a half:
 //
-//	IDs                         how many  first  in three  likely  right  None
+//	IDs                            count  first  in three  likely  right  None
 //	published, alone                 124    118       124      43     43    11
 //	published, together               19     19        19       2      2     6
 //	simulated, alone                1215   1132      1215     102    102   109
