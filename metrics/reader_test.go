@@ -56,7 +56,7 @@ func TestMetricsOfAReader(t *testing.T) {
 	})
 }
 
-func TestReaderThatCannotBeShown(t *testing.T) {
+func TestNewReaderRefusesBadInput(t *testing.T) {
 	f, err := follow.NewFence(follow.SQLite, "fence")
 	require.NoError(t, err)
 	r := follow.NewReader(lease.File(t.TempDir()), nil, f, 0, nil)

@@ -33,7 +33,7 @@ func promtool(t *testing.T, args ...string) {
 	assert.NoError(t, err, "%v: %v\n%s", cmd, err, out)
 }
 
-func TestAlertsFireAsTheirTestsSay(t *testing.T) {
+func TestAlertRules(t *testing.T) {
 	promtool(t, "check", "rules", "rules/snowflake.yml", "rules/snowflaked.yml")
 	promtool(t, "test", "rules", "rules/snowflake_test.yml", "rules/snowflake_outage_test.yml", "rules/snowflaked_test.yml")
 }

@@ -21,7 +21,7 @@ import (
 
 // A client whose request does not arrive in time gets this error, without addresses behind a proxy.
 // The access log does not show success.
-func TestRequestThatDoesNotEndShowsNoAddress(t *testing.T) {
+func TestErrorOfASlowRequestHasNoAddress(t *testing.T) {
 	var log bytes.Buffer
 	s, url := serve(t, generator(t), &server.Options{Timeout: 500 * time.Millisecond, AccessLog: slog.New(slog.NewTextHandler(&log, nil))})
 	for path, kind := range map[string]string{

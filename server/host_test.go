@@ -9,7 +9,7 @@ import (
 )
 
 // A page of another site whose name resolves to the loopback interface is refused.
-func TestNamesThatAreNotTheServersAreRefused(t *testing.T) {
+func TestOtherHostNamesAreRefused(t *testing.T) {
 	h := calledBy([]string{"ids.internal"}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for host, want := range map[string]int{
 		"localhost": 200, "LocalHost:8080": 200, "localhost.": 200, "localhost.:8080": 200,

@@ -84,7 +84,7 @@ func unreadStream(t *testing.T, dial dialer, in *pb.StreamRequest) net.Conn {
 const nothingInFlight = "snowflake_server_in_flight 0\n"
 
 // Clients that do not read their streams are given up, and use little memory until then.
-func TestStreamsThatNobodyReadsAreEnded(t *testing.T) {
+func TestUnreadStreamsAreEnded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second, MaxPerClient: 1024})
 		before := heap()
@@ -105,7 +105,7 @@ func TestStreamsThatNobodyReadsAreEnded(t *testing.T) {
 }
 
 // Clients that do not read their answers are given up, and then no longer count.
-func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
+func TestUnreadAnswersAreEnded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second})
 		http2 := h2c(t, dial)

@@ -139,7 +139,7 @@ func brokenLease(t testing.TB, extend func(context.Context) error) *snowflake.Ge
 // While no ID can be issued, the answer says so, with the time of a retry. The store's error is
 // only logged, because it can name users, databases, hosts and processes. If it is a deadline of
 // the store, the answer is not that of the call's deadline.
-func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
+func TestUnavailableHasTheTimeOfARetry(t *testing.T) {
 	const secret = "user=ids database=orders host=db.internal pid=7"
 	now := time.Now()
 	back, err := snowflake.New(1, &snowflake.Options{Clock: snowflake.ClockFunc(func() time.Time { return now })})
@@ -198,7 +198,7 @@ func TestBusyServerIsReady(t *testing.T) {
 // A generator that waits for the store looks like a busy one. So /readyz asks the lease: if the
 // lease has expired, the server is not ready, says so and for how long at once, and logs the
 // reason.
-func TestServerWhoseLeaseIsAwayIsNotReady(t *testing.T) {
+func TestServerWithAnExpiredLeaseIsNotReady(t *testing.T) {
 	for why, takeAway := range map[string]func(*link.Link, *lease.Lease){
 		"lease expired: link: the network is cut": func(network *link.Link, _ *lease.Lease) {
 			network.Cut(true)

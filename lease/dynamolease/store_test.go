@@ -24,7 +24,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/dynamolease"
 )
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestErrorsHaveARemedy(t *testing.T) {
 	const body = `{"__type":"com.amazonaws.dynamodb.v20120810#CODE"}`
 	servertest.Refusals(t, "dynamolease: table workers, item snowflake key", body, func(f servertest.RoundTrip) (lease.Store, error) {
 		cfg := configOf("127.0.0.1:1")
@@ -45,7 +45,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 // After throttling, List continues with the refused page. If it started again, all pages would
 // count again, and a list of more pages than the limit would not end.
-func TestThrottledListGoesOn(t *testing.T) {
+func TestThrottledListContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages, limit = 30, 12 // pages of 1 MB, of which a partition gives 12 a second
 		sent, second, inSecond := 0, time.Now(), 0

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
-func TestTroublesThatPassNeedNoRestart(t *testing.T) {
+func TestTroublesNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	s := server(t, "--quota-backend-bytes", fmt.Sprint(8<<20))
 	s.Window = window
 	servertest.Troubles(t, s, servertest.NewHost(t, s.Addr), quotaIsFull(s.Addr))
 	// If a cluster loses writes, its revisions repeat.
-	t.Run("LostVersionsDoNotComeAgain", func(t *testing.T) { servertest.LostVersionsDoNotComeAgain(t, s) })
+	t.Run("LostVersionsDoNotRepeat", func(t *testing.T) { servertest.LostVersionsDoNotRepeat(t, s) })
 }
 
 // quotaIsFull is the trouble of a cluster without space, until an operator frees space and disarms

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-func TestTroublesThatPassNeedNoRestart(t *testing.T) {
+func TestTroublesNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	trusted := filepath.Join(servertest.Dir(t, ""), "ca.crt")

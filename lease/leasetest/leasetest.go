@@ -74,9 +74,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 		name string
 		run  func(*suite)
 	}{
-		{"PutAndDeleteNameTheVersion", (*suite).compare},
+		{"PutAndDeleteCompareTheVersion", (*suite).compare},
 		{"VersionsNeverRepeat", (*suite).versions},
-		{"EntriesComeBackAsTheyWere", (*suite).values},
+		{"EntriesAreReturnedUnchanged", (*suite).values},
 		{"KeysAreTakenLiterally", (*suite).keys},
 		{"ListReturnsAPrefix", (*suite).prefixes},
 		{"ListReturnsAll", (*suite).all},
@@ -90,7 +90,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 		{"UnreadableEntryIsAnError", (*suite).garbled},
 
 		{"LeasesChangeHands", (*suite).leases},
-		{"CrashedHoldersWorkerIDComesFree", (*suite).crashed},
+		{"WorkerIDOfACrashedHolderIsReused", (*suite).crashed},
 		{"LostRecordIsPutBack", (*suite).lost},
 		{"UnreadableEntriesAreReplaced", (*suite).unreadable},
 	} {

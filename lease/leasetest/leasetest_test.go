@@ -475,7 +475,7 @@ func (c leaderless) Put(ctx context.Context, key, old string, value []byte) (lea
 	return e, err
 }
 
-func TestStoreThatIsAwayForAMomentPassesRun(t *testing.T) {
+func TestStoreWithAShortOutagePassesRun(t *testing.T) {
 	tries := map[string]int64{}
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		storage, calls := inMemory(nil)(t), new(atomic.Int64)
@@ -508,7 +508,7 @@ func TestRunFindsEachFault(t *testing.T) {
 		test   string
 		faults []string
 	}{
-		{"PutAndDeleteNameTheVersion", []string{
+		{"PutAndDeleteCompareTheVersion", []string{
 			"always away", "any version of no entry", "no version of any entry", "versions as prefixes",
 			"versions as longer texts", "a version of any entry", "last Put wins",
 			"conflicts with another error", "silent conflicts", "conflicts that store",
@@ -516,7 +516,7 @@ func TestRunFindsEachFault(t *testing.T) {
 			"clients that do not meet", "Put returns no value", "Put returns another time", "an entry twice",
 		}},
 		{"VersionsNeverRepeat", []string{"versions count from 1", "versions are sums of the value"}},
-		{"EntriesComeBackAsTheyWere", []string{
+		{"EntriesAreReturnedUnchanged", []string{
 			"values are trimmed", "values are cut", "values of three bytes a character",
 			"carriage returns are dropped", "control characters are dropped", "an empty value is no entry",
 		}},
@@ -545,7 +545,7 @@ func TestRunFindsEachFault(t *testing.T) {
 			"garbled is no conflict", "garbled is not replaced", "garbled is not removed",
 		}},
 		{"LeasesChangeHands", []string{"clients that do not meet"}},
-		{"CrashedHoldersWorkerIDComesFree", []string{"clients that do not meet"}},
+		{"WorkerIDOfACrashedHolderIsReused", []string{"clients that do not meet"}},
 		{"LostRecordIsPutBack", []string{"no second creation"}},
 		{"UnreadableEntriesAreReplaced", []string{"garbled has no version", "garbled is not replaced"}},
 	} {

@@ -56,7 +56,7 @@ func TestCluster(t *testing.T) {
 				slices.Concat(servertest.LosesLeader(&s, c.Cluster, leads), servertest.LosesMajority(&s, c.Cluster, leads))...)
 		})
 	}
-	t.Run("ServerThatIsAloneDoesNotAnswer", func(t *testing.T) {
+	t.Run("ServerWithoutAMajorityDoesNotAnswer", func(t *testing.T) {
 		space := servertest.NewSpace()
 		servertest.Put(t, servertest.Client(t, c.Addrs(), space), "key", "", "value")
 		leader, others := c.Leader(t, space, leads)
@@ -113,7 +113,7 @@ func lagging(t *testing.T, c cluster) {
 
 // Here half of the reads get only the end of a reply, without its messages. The first reply is lost
 // completely.
-func TestAnswerThatLostAPartIsNotBelieved(t *testing.T) {
+func TestIncompleteReplyIsAnError(t *testing.T) {
 	t.Parallel()
 	addr := start(t, 1, `mappings: {"$JS.API.DIRECT.GET.*": [{destination: "torn.$1", weight: "50%"}]}`).Addrs()
 	conn := connect(t, addr)

@@ -84,7 +84,7 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 
 // While a bucket is being created, a server of a cluster may not know it yet, or not enough servers
 // for it. Here half of the requests reach such a server.
-func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
+func TestNewBucketIsAwaited(t *testing.T) {
 	t.Parallel()
 	addr, space := start(t, 1, `mappings: {
 		"$JS.API.STREAM.INFO.*": [{destination: "lagging.info", weight: "50%"}],
@@ -132,7 +132,7 @@ func TestSlowServerIsAwaited(t *testing.T) {
 
 // After an operator has deleted a key with NATS's own tools, it can be created again. The server
 // removes the markers of Delete.
-func TestDeletedKeysAreNotThere(t *testing.T) {
+func TestDeletedKeysHaveNoEntries(t *testing.T) {
 	t.Parallel()
 	addr, space := shared(t), servertest.NewSpace()
 	s := servertest.Client(t, addr, space)
@@ -194,7 +194,7 @@ func TestVersionsDoNotRepeatAfterAPurgeAndARestart(t *testing.T) {
 }
 
 // The rights in the documentation are sufficient.
-func TestRightsThatAreEnough(t *testing.T) {
+func TestDocumentedRightsAreSufficient(t *testing.T) {
 	t.Parallel()
 	addr := start(t, 1, `authorization: {users: [
 		{user: least, password: secret, permissions: {subscribe: "_INBOX.>", publish: ["$KV.snowflake.>",

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
-func TestTroublesThatPassNeedNoRestart(t *testing.T) {
+func TestTroublesNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	s := server(t, "jetstream: {store_dir: STORE, max_file: 8M}")
 	s.Window = 3 * window

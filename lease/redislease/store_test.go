@@ -491,7 +491,7 @@ func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 }
 
 // A lease logs a warning about settings that let the server lose acknowledged writes.
-func TestSettingsThatLoseEntriesAreTold(t *testing.T) {
+func TestSettingsThatLoseEntriesAreLogged(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
 )
 
-func TestTroublesThatPassNeedNoRestart(t *testing.T) {
+func TestTroublesNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t) // in memory only
 	admin := server.Client(t)
@@ -27,7 +27,7 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	servertest.Troubles(t, s, servertest.NewHost(t, server.Addr), noMemory(admin), busy(admin), servertest.LosesDisk(s))
 }
 
-func TestTooFewReplicasIsATroubleThatPasses(t *testing.T) {
+func TestTooFewReplicasIsATemporaryTrouble(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	replica := redistest.StartReplica(t, server, server.Addr)

@@ -28,7 +28,7 @@ func faked(f servertest.RoundTrip) aws.Config {
 	}
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestErrorsHaveARemedy(t *testing.T) {
 	const body = "<Error><Code>CODE</Code></Error>"
 	servertest.Refusals(t, "s3lease: s3://workers/snowflake/key", body, func(f servertest.RoundTrip) (lease.Store, error) {
 		return s3lease.New(faked(f), "workers", &s3lease.Options{PathStyle: true})

@@ -89,7 +89,7 @@ func (r *rows) Next(to []driver.Value) error {
 }
 
 // An incomplete result is an error.
-func TestAnswerWithoutItsEndIsAnError(t *testing.T) {
+func TestIncompleteResultIsAnError(t *testing.T) {
 	for left := range 2 {
 		db := sql.OpenDB(cut(left))
 		defer db.Close()

@@ -206,7 +206,7 @@ func TestConnectIsQuiet(t *testing.T) {
 
 // Package zk allows the handshake ten times the time of another reply. Later replies have package
 // zk's time.
-func TestDialGivesUpAServerThatHangsAtOnce(t *testing.T) {
+func TestDialGivesUpAServerThatHangsInTheHandshake(t *testing.T) {
 	t.Parallel()
 	l := servertest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()

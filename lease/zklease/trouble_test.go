@@ -16,13 +16,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-func TestTroublesThatPassNeedNoRestart(t *testing.T) {
+func TestTroublesNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	s := server(t)
 	s.Window, s.Open = 2*time.Second, opener(2*time.Second)
 	host := servertest.NewHost(t, s.Addr)
 	servertest.Troubles(t, s, host)
-	t.Run("LostVersionsDoNotComeAgain", func(t *testing.T) { servertest.LostVersionsDoNotComeAgain(t, s) })
+	t.Run("LostVersionsDoNotRepeat", func(t *testing.T) { servertest.LostVersionsDoNotRepeat(t, s) })
 	t.Run("OneUnknownHostOfSeveral", func(t *testing.T) {
 		for range 8 { // the order of the hosts is random
 			servertest.Put(t, servertest.Client(t, "unknown.servertest.test:2181,"+host.Addr(), servertest.NewSpace()), "key", "", "value")

@@ -171,7 +171,7 @@ func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 }
 
 // In a suspended machine the monotonic clock may stop. The wall clock may be set back.
-func TestIDsGrowOldByTheFasterClock(t *testing.T) {
+func TestAgeCountsByTheFasterClock(t *testing.T) {
 	for name, back := range map[string]struct{ monotonic, wall time.Duration }{
 		"suspended": {0, time.Hour}, "set back": {time.Hour, -time.Hour},
 	} {

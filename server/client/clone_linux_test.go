@@ -15,7 +15,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
 )
 
-func TestCloneThrowsItsBufferAway(t *testing.T) {
+func TestCloneDiscardsItsBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "vmclock0")
 		vmclocktest.Write(t, path, 1)
@@ -34,7 +34,7 @@ func TestCloneThrowsItsBufferAway(t *testing.T) {
 }
 
 // Each copy has the answer in its connection's buffers.
-func TestCloneThrowsAnAnswerAwayThatWasOnItsWay(t *testing.T) {
+func TestCloneDiscardsAnAnswerInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "vmclock0")
 		vmclocktest.Write(t, path, 1)

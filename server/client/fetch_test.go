@@ -76,7 +76,7 @@ func TestNextServerIsAskedAtOnce(t *testing.T) {
 }
 
 // A refusal counts only if the other servers refuse, too: this one is unavailable for three calls.
-func TestServerThatIsAwayIsAwaitedIfTheOtherRefuses(t *testing.T) {
+func TestUnavailableServerIsRetriedIfTheOtherRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := &counter{before: func(call int64) error {
 			if call <= 3 {
@@ -95,7 +95,7 @@ func TestServerThatIsAwayIsAwaitedIfTheOtherRefuses(t *testing.T) {
 }
 
 // If answers take longer than half of MaxAge, a client without calls stops fetching.
-func TestSlowServerIsNotAskedForNobody(t *testing.T) {
+func TestSlowServerIsNotAskedWithoutCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counter{before: func(int64) error { time.Sleep(800 * time.Millisecond); return nil }}
 		c := newClient(t, s, Options{MaxAge: time.Second})
@@ -112,7 +112,7 @@ func TestSlowServerIsNotAskedForNobody(t *testing.T) {
 
 // A server that hangs is asked again after Timeout, even for the first answer, and while
 // NextIDContext waits. An answer after MaxAge would be useless.
-func TestHangingAnswerIsAskedForAgain(t *testing.T) {
+func TestRequestThatHangsIsRepeated(t *testing.T) {
 	for most, o := range map[time.Duration]Options{2 * time.Second: {MaxWait: 3 * time.Second}, time.Second: {MaxAge: time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &counter{before: func(call int64) error {

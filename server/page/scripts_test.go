@@ -51,7 +51,7 @@ func evaluate(t *testing.T, literal string) (l snowflake.Layout) {
 
 // The page's flags for the command, and its Go literal, mean the same layout. The texts with which
 // the form and the command show a layout mean this layout.
-func TestSpellingsAreTheLayout(t *testing.T) {
+func TestSpellingsMeanTheLayout(t *testing.T) {
 	var all []snowflake.Layout
 	for _, k := range layouts.All() {
 		all = append(all, k.Layout)
@@ -134,7 +134,7 @@ func TestLogLinesAreSearched(t *testing.T) {
 
 // Texts, and a link's tick, that are too long are refused by their lengths: growing a BigInt by
 // each character would take minutes.
-func TestLongTextsAreNotComputedWith(t *testing.T) {
+func TestLongTextsAreRefused(t *testing.T) {
 	var got struct {
 		Calls int
 		Tick  string

@@ -90,7 +90,7 @@ type Leads func(m *Member, space string) bool
 // LosesLeader returns faults for Outage in which the leader of a cluster of three is replaced. s
 // has the cluster's addresses.
 func LosesLeader(s *Server, c Cluster, leads Leads) []Fault {
-	faults := []Fault{{"LeaderThatWasPausedDoesNotAnswerOldly", func(t *testing.T, space string) { paused(t, s, space, c, leads) }}}
+	faults := []Fault{{"PausedLeaderReturnsNoStaleEntries", func(t *testing.T, space string) { paused(t, s, space, c, leads) }}}
 	if depth.Full() {
 		faults = append(faults, Fault{"LeaderIsKilled", func(t *testing.T, space string) {
 			leader, _ := c.Leader(t, space, leads)
@@ -103,7 +103,7 @@ func LosesLeader(s *Server, c Cluster, leads Leads) []Fault {
 // LosesMajority returns faults for Outage in which two servers of a cluster of three are killed and
 // restarted. s has the cluster's addresses.
 func LosesMajority(s *Server, c Cluster, leads Leads) []Fault {
-	return []Fault{{"ServerThatIsAloneDoesNotAnswer", func(t *testing.T, space string) {
+	return []Fault{{"ServerWithoutAMajorityDoesNotAnswer", func(t *testing.T, space string) {
 		leader, others := c.Leader(t, space, leads)
 		alone(t, s, space, leader, others)
 		if depth.Full() {

@@ -134,9 +134,9 @@ func Faults(t *testing.T, s *Server) {
 // returned.
 func Calm(t *testing.T, s *Server) {
 	tests := map[string]func(*testing.T, *Server){
-		"RenewalIsOneRoundTrip":              oneTrip,
-		"AcquireGoesOnIfItsConnectionBreaks": breaks,
-		"DelayedRequestDoesNotMoveTheBound":  delayedRequest,
+		"RenewalIsOneRoundTrip":               oneTrip,
+		"AcquireRetriesIfItsConnectionBreaks": breaks,
+		"DelayedRequestDoesNotMoveTheBound":   delayedRequest,
 	}
 	for name, wipe := range s.Wipes {
 		tests["WipedStoreHeals/"+name] = func(t *testing.T, s *Server) { wiped(t, s, wipe) }

@@ -290,7 +290,7 @@ func network(h *Host) []Trouble {
 	}
 	return []Trouble{
 		{Name: "MovesToAnotherAddress", Begin: brief(h.Move)},
-		{Name: "MovesAndTheFormerAddressDoesNotAnswer", Begin: brief(h.Vanish)},
+		{Name: "MovesAndTheOldAddressDoesNotAnswer", Begin: brief(h.Vanish)},
 		{Name: "ConnectionsAreHalfOpen", Begin: brief(func() { h.Swallow() })},
 		{Name: "NameIsUnknown", Says: []string{"no such host"}, Begin: func(*testing.T, string) func(*testing.T) {
 			h.Lose()
@@ -301,7 +301,7 @@ func network(h *Host) []Trouble {
 
 // LosesDisk is the trouble of a server that restarts without its data, in Dir or in memory.
 func LosesDisk(s *Server) Trouble {
-	return Trouble{Name: "ComesBackEmpty", Begin: func(*testing.T, string) func(*testing.T) {
+	return Trouble{Name: "RestartsEmpty", Begin: func(*testing.T, string) func(*testing.T) {
 		s.LoseDisk(s.Dir)
 		return nil
 	}}
@@ -310,7 +310,7 @@ func LosesDisk(s *Server) Trouble {
 // isRestored is the trouble of a server that restarts with a backup. Package lease requires that by
 // then no window is open.
 func isRestored(s *Server) Trouble {
-	return Trouble{Name: "ComesBackOlder", Begin: func(t *testing.T, space string) func(*testing.T) {
+	return Trouble{Name: "RestartsWithABackup", Begin: func(t *testing.T, space string) func(*testing.T) {
 		backUp(t, s)
 		writes(t, s, space)
 		restore(t, s, s.window())
@@ -318,10 +318,10 @@ func isRestored(s *Server) Trouble {
 	}}
 }
 
-// LostVersionsDoNotComeAgain checks that a server with a restored backup does not give entries
+// LostVersionsDoNotRepeat checks that a server with a restored backup does not give entries
 // versions that were lost. A late request of a process with such a version would change an entry
 // that another process has stored since.
-func LostVersionsDoNotComeAgain(t *testing.T, s *Server) {
+func LostVersionsDoNotRepeat(t *testing.T, s *Server) {
 	store := s.client(t, s.Addr, NewSpace())
 	e := Put(t, store, "key", "", "first")
 	lost := map[string]bool{}

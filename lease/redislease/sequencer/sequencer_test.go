@@ -283,7 +283,7 @@ func replicaOf(t testing.TB, client *redis.Client, addr string) {
 
 // A failover loses IDs. Later another failover returns to the first server, which has kept running
 // with its old key.
-func TestSequencerIncreasesAfterFailoverThereAndBack(t *testing.T) {
+func TestSequencerIncreasesAfterTwoFailovers(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1"
 	server := redistest.Start(t)

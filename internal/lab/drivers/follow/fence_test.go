@@ -403,7 +403,7 @@ func TestTriggerOfAnotherSchemasFenceStays(t *testing.T) {
 
 // Every process may call Create when it starts, concurrently with others, and without rights if the
 // fence exists.
-func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
+func TestCreateKeepsAnExistingFence(t *testing.T) {
 	each(t, func(t *testing.T, db database, _ *follow.Fence) {
 		f := servertest.Must(follow.NewFence(db.dialect, "second"))(t)
 		tx := servertest.Must(db.Begin())(t)

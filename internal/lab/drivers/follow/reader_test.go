@@ -81,7 +81,7 @@ func TestRowsComeInOrderAndOnce(t *testing.T) {
 
 // A reader that starts a week later continues in spans of Rows rows, without waiting, even if no
 // reader has raised the fence since.
-func TestReaderThatWasAwayForAWeekGoesOn(t *testing.T) {
+func TestReaderContinuesAfterAWeek(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
 		const week = snowflake.ID(7*24*time.Hour/time.Millisecond) << 22
@@ -254,7 +254,7 @@ func TestReaderSaysThatTheFenceWasSetBackWhileItRaisesIt(t *testing.T) {
 
 // If a reader's first try fails, for example because there is no table, Next returns the error.
 // Later errors are logged, and the reader tries again.
-func TestReaderGoesOnOverOutages(t *testing.T) {
+func TestReaderSurvivesOutages(t *testing.T) {
 	t.Parallel()
 	db := dialects["PostgreSQL"](t)
 	var log servertest.Buffer
@@ -332,7 +332,7 @@ func untilLogged[T any](t *testing.T, read func(context.Context) (T, error), log
 }
 
 // A misspelled column is an error, although SQLite takes it for a text.
-func TestReaderRefusesAColumnThatIsNotThere(t *testing.T) {
+func TestReaderRefusesAMissingColumn(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		o := fast()
 		o.Column = "idd"
@@ -448,7 +448,7 @@ func TestReaderSaysThatWritersKeepTheFence(t *testing.T) {
 }
 
 // If the store does not answer, the reader tries again.
-func TestReaderDoesNotWaitForAnAnswerForEver(t *testing.T) {
+func TestReaderTriesAgainWithoutAnAnswer(t *testing.T) {
 	db := dialects["SQLite"](t)
 	f := prepare(t, db)
 	db.exec(t, insert(1))
@@ -479,7 +479,7 @@ func (s *silent) Get(ctx context.Context, _ string) (lease.Entry, error) {
 }
 
 // Stats.Mark and, if rows wait, the log have the holder that keeps the watermark back.
-func TestMarkSaysWhoKeepsItBack(t *testing.T) {
+func TestStatsNameTheHolderThatKeepsTheWatermarkBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, db *sql.DB, f *follow.Fence, store lease.Store) {
 		l := servertest.Must(lease.Acquire(t.Context(), store, &lease.Options{Owner: "slow", NewStore: true, Logger: quiet}))(t)
 		defer l.Release(context.Background())

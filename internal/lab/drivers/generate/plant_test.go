@@ -102,7 +102,7 @@ func TestOneSchema(t *testing.T) {
 
 // The script does not change an existing sequence, and refuses one that was altered, or that is of
 // another layout.
-func TestSequenceThatIsThere(t *testing.T) {
+func TestExistingSequence(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout())
 	refused := func(f function, says string) {
@@ -123,7 +123,7 @@ func TestSequenceThatIsThere(t *testing.T) {
 
 // If the fence has no sequence, or the session may not read it, there are no IDs. PostgreSQL 18
 // returns NULL in this case.
-func TestFollowWithoutAMark(t *testing.T) {
+func TestFollowWithoutASequence(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)
 	f.exec(t, `ALTER SEQUENCE outbox_fence_mark RESTART`)

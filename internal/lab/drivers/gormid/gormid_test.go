@@ -205,7 +205,7 @@ func TestPointerToAnIDIsFilledWithoutATag(t *testing.T) {
 	assert.Greater(t, *row.ID, snowflake.ID(1))
 }
 
-func TestTaggedFieldBesideThePrimaryKey(t *testing.T) {
+func TestTaggedFieldAndPrimaryKey(t *testing.T) {
 	row := Second{}
 	require.NoError(t, open(t).Create(&row).Error)
 	assert.EqualValues(t, 1, row.ID, "the database's")
