@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,45 +105,4 @@ func openURL(ctx context.Context, url string) (lease.Store, func() error, error)
 		return nil, nil, fmt.Errorf("--store: %w", err)
 	}
 	return store, closeStore, nil
-}
-
-func (p *program) initCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "init",
-		Short: command.Short("init"),
-		Long: `Opens a store that has never been used, so that the first start does not wait for
-three minutes. Run it once, like a migration. A start that already waits continues
-within two seconds. In any other store it changes nothing, and prints the state of
-the store; the exit status is 0 unless the layout differs.
-
-HAZARD: a store that was in use and has lost all of its entries looks new, and IDs
-may repeat until a live process has put its entries back. So do not run it at each
-start or deployment.`,
-		Args: noArgs,
-	}
-	var l snowflake.Layout
-	layoutFlag(c, &l)
-	p.asks(c, func(ctx context.Context, store lease.Store, _ []string) error {
-		url := stores.Redact(c.Flags().Lookup("store").Value.String())
-		err := lease.Init(ctx, store, l)
-		was := errors.Is(err, lease.ErrInitialized)
-		if err != nil && (!was || errors.Is(err, lease.ErrLayout)) {
-			return err
-		}
-		message := "the store was initialized, and no start waits"
-		if was {
-			message = "nothing was changed: " + strings.TrimPrefix(err.Error(), "lease: ")
-		}
-		if p.JSON {
-			return p.WriteJSON(struct {
-				Store   string `json:"store"`
-				Layout  string `json:"layout"`
-				Made    bool   `json:"initialized"` // false: it was before
-				Message string `json:"message"`     // whether starts wait, and why
-			}{url, l.String(), !was, message})
-		}
-		_, err = fmt.Fprintf(p.Out, "%s: %s, %v\n", url, message, l)
-		return err
-	})
-	return c
 }

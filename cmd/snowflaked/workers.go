@@ -1,45 +1,122 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"log/slog"
-	"time"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// countEvery is the interval at which the worker IDs are counted. The tests change it.
-var countEvery = time.Minute
+const aboutHolders = `  worker    the worker ID
+  state     held: its holder renews it
+            dead: not renewed for a window, so another process may take it
+            free: its holder has released it
+            spent: it was used once, or was retired, and will not be used again
+            lost: its record was lost; it is used again minutes later
+  until     IDs may have been issued up to this time, which advances while the
+            worker ID is held; the next holder begins there
+  clockSeq  the holder's clock sequence
+  pid       the process ID of the holder, or of the last holder
+  host      the host of that process
+  owner     the name that the process gave itself`
 
-// countWorkers registers a metric of the store's worker IDs, and updates it until ctx is done.
-func countWorkers(ctx context.Context, store lease.Store, l snowflake.Layout, to prometheus.Registerer) {
-	workers := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "snowflake_store_workers",
-		Help: "Worker IDs by state: held, dead, free, spent or lost, as snowflaked workers explains them, and unused.",
-	}, []string{"state"})
-	to.MustRegister(workers)
-	go repeat(ctx, countEvery, func() {
-		asking, cancel := context.WithTimeout(ctx, askTime)
-		defer cancel()
-		records, err := lease.Holders(asking, store)
-		if err != nil && ctx.Err() == nil {
-			slog.Warn("the worker IDs cannot be counted", "error", err)
+func (p *program) workersCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "workers",
+		Short: command.Short("workers"),
+		Long: `Lists the worker IDs of a store, one a line, below their layout. The columns are
+
+` + aboutHolders,
+		Args: noArgs,
+	}
+	worker := c.Flags().Int("retire", 0, "first retire the worker ID `N`, because the directory of its local copy is gone for\n"+
+		"good; this takes up to a window. HAZARD: if the directory comes back while the\n"+
+		"store is away, readers of the watermark may miss rows")
+	p.asks(c, func(ctx context.Context, s lease.Store, _ []string) error {
+		if c.Flags().Changed("retire") {
+			if err := retire(ctx, s, *worker); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return
-		}
-		counts := map[lease.State]int{
-			lease.StateHeld: 0, lease.StateDead: 0, lease.StateFree: 0, lease.StateSpent: 0, lease.StateLost: 0,
-			"unused": 1<<l.WorkerBits - len(records),
-		}
-		for _, r := range records {
-			counts[r.State]++
-		}
-		for state, n := range counts {
-			workers.WithLabelValues(string(state)).Set(float64(n))
-		}
+		return p.writeHolders(ctx, s)
 	})
+	return c
+}
+
+// neverLent is said of a store without holders.
+const neverLent = "this store has never lent a worker ID: is it the right store?"
+
+// retire retires a worker ID. A worker ID that does not fit the layout of the leases is refused.
+func retire(ctx context.Context, s lease.Store, worker int) error {
+	if err := command.AtLeast("retire", worker, 0); err != nil {
+		return err
+	}
+	err := lease.Retire(ctx, s, worker)
+	if errors.As(err, new(*lease.RetireError)) {
+		if h, _ := lease.ReadHistory(ctx, s); h != nil {
+			err = cmp.Or(command.Fits(h.Layout(), snowflake.Parts{Worker: worker}), err)
+		}
+	}
+	return err
+}
+
+// writeHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some
+// records cannot be read, it lists the others and returns the error.
+func (p *program) writeHolders(ctx context.Context, s lease.Store) error {
+	holders, bad := lease.Holders(ctx, s)
+	switch {
+	case len(holders) == 0 && bad != nil:
+	case p.JSON:
+		all := append([]lease.Holder{}, holders...) // in JSON [] if there are none
+		return errors.Join(p.WriteJSON(all), bad)
+	case len(holders) == 0:
+		fmt.Fprintln(p.Out, neverLent)
+	default:
+		table(p.Out, holders)
+	}
+	return bad
+}
+
+// unleased returns an error if the worker ID is leased or was, or if the leases have another
+// layout. It reports whether the store has ever lent a worker ID.
+func unleased(ctx context.Context, s lease.Store, l snowflake.Layout, worker int) (lent bool, err error) {
+	holders, err := lease.Holders(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	for _, h := range holders {
+		switch {
+		case h.Layout != l:
+			return true, fmt.Errorf("the leases have the layout %v, and not %v", h.Layout, l)
+		case h.Worker == worker:
+			return true, fmt.Errorf("%v: choose a worker ID that was never leased", h)
+		}
+	}
+	return len(holders) > 0, nil
+}
+
+// table writes a table of holders. All should have one layout. If they do not, it names the layout
+// whenever it changes.
+func table(out io.Writer, holders []lease.Holder) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	var l snowflake.Layout
+	for _, r := range holders {
+		if r.Layout != l {
+			l = r.Layout
+			fmt.Fprintf(w, "layout: %v\n", l)
+			fmt.Fprintln(w, "worker\tstate\tuntil\tclockSeq\tpid\thost\towner")
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Worker, r.State,
+			texts.Moment(r.To), r.ClockSeq, r.PID, texts.Plain(r.Host), texts.Plain(r.Owner))
+	}
 }

@@ -1,51 +1,42 @@
-//go:build unix
+//go:build go1.25
 
 package main
 
 import (
-	"fmt"
-	"log/slog"
-	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// The metrics count the worker IDs of the whole fleet, and what the store has lost.
-func TestWorkerIDsAreCounted(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	p := start(t, nil, "--store", "file:"+dir, "--layout", "43/8/12", "--fleet", "blue")
-	other, err := lease.Acquire(t.Context(), lease.File(dir),
-		&lease.Options{Layout: layoutOf(t, "43/8/12"), Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	shows := func(lines ...string) {
-		t.Helper()
-		await(t, "metrics", func() bool {
-			_, metrics, _ := get(t, http.DefaultClient, p.url+"/metrics")
-			return !slices.ContainsFunc(lines, func(line string) bool { return !strings.Contains(metrics, "\n"+line) })
-		})
+func TestTable(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	holder := func(worker int, state lease.State) lease.Holder {
+		return lease.Holder{
+			Worker: worker, State: state, Owner: "web-7", Host: "node-1", PID: 4711,
+			Layout: snowflake.ClockSeqLayout(), To: noon.Add(3 * time.Second),
+		}
 	}
-	shows(`snowflake_store_workers{state="held"} 2`, `snowflake_store_workers{state="unused"} 254`,
-		`snowflake_store_workers{state="dead"} 0`,
-		`snowflake_store_workers{state="lost"} 0`, `snowflake_worker_id{fleet="blue"} `,
-		"snowflake_server_connections ", "snowflake_server_in_flight_limit 1024")
-	require.NoError(t, other.Release(t.Context()))
-	require.NoError(t, os.Remove(filepath.Join(dir, "worker", fmt.Sprint(other.Worker()))))
-	shows(`snowflake_store_workers{state="held"} 1`, `snowflake_store_workers{state="lost"} 1`)
-}
+	live, spent, strange, other := holder(0, lease.StateHeld), holder(10, lease.StateSpent), holder(127, lease.StateDead),
+		holder(3, lease.StateFree)
+	live.To, live.ClockSeq = noon.Add(time.Hour).In(time.FixedZone("", 3600)), 1
+	spent.Host, spent.PID = "", 0
+	strange.Owner, strange.Host = "a b", "x\ny"
+	other.Layout = snowflake.DefaultLayout()
 
-func layoutOf(t *testing.T, text string) snowflake.Layout {
-	t.Helper()
-	l, err := texts.Layout(text)
-	require.NoError(t, err)
-	return l
+	var b strings.Builder
+	table(&b, []lease.Holder{live, spent, strange, other})
+	assert.Equal(t, `layout: 41/3/7/12@2026-01-01,1ms
+worker  state  until                     clockSeq  pid   host    owner
+0       held   2026-06-01T13:00:00.000Z  1         4711  node-1  web-7
+10      spent  2026-06-01T12:00:03.000Z  0         0     ""      web-7
+127     dead   2026-06-01T12:00:03.000Z  0         4711  "x\ny"  "a b"
+layout: 41/10/12@2026-01-01,1ms
+worker  state  until                     clockSeq  pid   host    owner
+3       free   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
+`, b.String())
 }
