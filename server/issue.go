@@ -24,7 +24,7 @@ func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.atOnce(ctx, "n", n); err != nil {
+	if err := s.checkCount(ctx, "n", n); err != nil {
 		return nil, err
 	}
 	c := of(ctx)
@@ -39,9 +39,9 @@ func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 	return ids, err
 }
 
-// atOnce returns an error if n IDs are more than a call, or the call's token, may ask for.
-func (s *Server) atOnce(ctx context.Context, field string, n int64) error {
-	if most := int64(of(ctx).quota.atOnce()); n > most && n <= int64(s.o.MaxIDs) {
+// checkCount returns an error if n IDs are more than a call, or the call's token, may ask for.
+func (s *Server) checkCount(ctx context.Context, field string, n int64) error {
+	if most := int64(of(ctx).quota.largest()); n > most && n <= int64(s.o.MaxIDs) {
 		return tooMany(field, most, "%d is over the %d that the token's quota allows at once: "+
 			"ask for fewer, or give the token another burst", n, most)
 	}

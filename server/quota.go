@@ -77,8 +77,8 @@ func (q quota) wait(ctx context.Context, n int) error {
 	return errors.Join(context.DeadlineExceeded, err) // the wait would exceed the deadline
 }
 
-// atOnce returns the number of IDs that the client may have at once.
-func (q quota) atOnce() int {
+// largest returns the maximum number of IDs for the client at once.
+func (q quota) largest() int {
 	if q.Limiter == nil {
 		return math.MaxInt
 	}

@@ -83,11 +83,11 @@ func (v service) Stream(ctx context.Context, in *pb.StreamRequest, to *connect.S
 		return err
 	}
 	c := of(ctx)
-	size := cmp.Or(in.Batch, int64(min(1000, v.s.o.MaxIDs, c.quota.atOnce())))
+	size := cmp.Or(in.Batch, int64(min(1000, v.s.o.MaxIDs, c.quota.largest())))
 	if err := inRange("n", in.N, math.MaxInt64); err != nil {
 		return err
 	}
-	if err := v.s.atOnce(ctx, "batch", size); err != nil {
+	if err := v.s.checkCount(ctx, "batch", size); err != nil {
 		return err
 	}
 	if err := c.room.take(weight(size)); err != nil {

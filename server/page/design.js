@@ -1,5 +1,5 @@
-// A layout as people write it: read, checked, and spelled for Go and for the
-// command. The tests hold it to cmd/snowflake.
+// Parses, checks and formats layouts, for people, Go and the command. The tests compare it with
+// cmd/snowflake.
 import { knownLayouts } from "./server.js";
 import { SnowflakeError, decode, formatDuration, formatTime, layouts, quote, validate } from "./snowflake.js";
 
@@ -11,7 +11,7 @@ const units = {
   ns: 1n, us: 1000n, "µs": 1000n, "μs": 1000n, ms: millisecond, s: 1000n * millisecond, m: 60_000n * millisecond, h: 3_600_000n * millisecond,
 };
 
-/** Reads a tick as Go's time.ParseDuration does: 10ms, 1.5s, 1h30m. */
+/** Parses a tick like Go's time.ParseDuration: 10ms, 1.5s, 1h30m. */
 function parseUnit(text) {
   const refused = bad(`${quote(text.slice(0, 32))} is not a tick such as 10ms`);
   const [, sign, rest] = text.match(/^([-+]?)(.*)$/s);
@@ -28,7 +28,7 @@ function parseUnit(text) {
 const leap = (y) => (y % 4 === 0 && y % 100 !== 0) || y % 400 === 0;
 const daysIn = (y, m) => (m === 2 ? (leap(y) ? 29 : 28) : [4, 6, 9, 11].includes(m) ? 30 : 31);
 
-/** Reads an epoch: Unix milliseconds, or a time, in UTC if it has no zone. */
+/** Parses an epoch: Unix milliseconds, or a time, in UTC if it has no zone. */
 function parseEpoch(text) {
   if (/^\d{4}$/.test(text)) throw bad(`epoch ${quote(text)} is ambiguous: write the year as ${text}-01-01, or Unix milliseconds`);
   if (/^[-+]?\d+$/.test(text)) {
@@ -53,14 +53,14 @@ function parseEpoch(text) {
   return BigInt(date.getTime() - (sign === "-" ? -offset : offset));
 }
 
-/** Reads the width of a field. */
+/** Parses the width of a field. */
 function parseBits(name, text) {
   if (!/^\d+$/.test(text) || BigInt(text) > 255n) throw bad(`${quote(text.slice(0, 32))} is not a number of bits: ${name} has 0 to 63`);
   return Number(text);
 }
 
 /**
- * The layout of the texts of a form, or the error of a field: {layout} or {error, field}.
+ * Returns the layout of a form's texts, or the error of a field: {layout} or {error, field}.
  */
 export function read(texts) {
   const layout = { workerLast: texts.workerLast };
@@ -86,14 +86,14 @@ export function read(texts) {
   }
 }
 
-/** The texts of a layout, as read takes them. */
+/** Returns the texts of a layout, which read parses. */
 export const texts = (l) => ({
   epoch: epochText(l.epoch), unit: formatDuration(l.unit), workerLast: l.workerLast,
   timeBits: String(l.timeBits), clockSeqBits: String(l.clockSeqBits), datacenterBits: String(l.datacenterBits),
   workerBits: String(l.workerBits), sequenceBits: String(l.sequenceBits),
 });
 
-/** An epoch as the command reads it: a date if it is one, RFC 3339, or Unix milliseconds. */
+/** Returns an epoch's text for the command: a date, if possible, RFC 3339, or Unix milliseconds. */
 function epochText(ms) {
   const text = formatTime(ms * millisecond);
   if (!/^\d{4}-/.test(text)) return String(ms);
@@ -102,10 +102,10 @@ function epochText(ms) {
 
 const same = (a, b) => Object.keys(a).every((k) => a[k] === b[k]);
 
-/** The known layout that has the same fields, or undefined. */
+/** Returns the known layout with the same fields, or undefined. */
 export const knownAs = (l) => knownLayouts.find((k) => same(k.layout, l));
 
-/** The layout as arguments of the command. */
+/** Returns the command's arguments for the layout. */
 export function flags(l) {
   const known = knownAs(l);
   if (known) return `--layout ${known.name}`;
@@ -122,7 +122,7 @@ function goUnit(unit) {
   return unit === size ? `time.${name}` : `${unit / size} * time.${name}`;
 }
 
-/** The layout as a literal of Go. */
+/** Returns the layout as a Go literal. */
 export function goLiteral(l) {
   const bits = [["TimeBits", l.timeBits], ["ClockSeqBits", l.clockSeqBits], ["DatacenterBits", l.datacenterBits],
     ["WorkerBits", l.workerBits], ["SequenceBits", l.sequenceBits]].filter(([, n]) => n > 0);
@@ -132,10 +132,10 @@ export function goLiteral(l) {
   return `snowflake.Layout{\n${lines.map(([name, v]) => `\t${(name + ":").padEnd(width)}${v}`).join("\n")}\n}`;
 }
 
-/** How many IDs a second some bits of them allow: a fraction of BigInts. */
+/** Returns the number of IDs a second that some bits allow, as a fraction of BigInts. */
 export const rate = (l, bits) => ({ ids: 1_000_000_000n << BigInt(l.sequenceBits + bits), per: l.unit });
 
-/** The fields from high to low, without empty fields: {name, label, bits, high, low}. */
+/** Returns the fields from high to low, without empty ones: {name, label, bits, high, low}. */
 export function fields(l) {
   const worker = ["worker", "worker", l.workerBits];
   const sequence = ["sequence", "sequence", l.sequenceBits];
@@ -152,5 +152,5 @@ export function fields(l) {
 
 export const bitsOf = (l) => l.timeBits + l.clockSeqBits + l.datacenterBits + l.workerBits + l.sequenceBits;
 
-/** When the first ID of 2^53 or more is issued, in nanoseconds, or null if IDs never get there. */
+/** Returns the time of the first ID of 2^53 or more, in nanoseconds, or null if there is none. */
 export const passes2to53 = (l) => (bitsOf(l) <= 53 ? null : decode(l, 1n << 53n).time);

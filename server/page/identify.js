@@ -1,16 +1,16 @@
-// Which IDs a text has, in the forms that snowflake.js reads. The server reads the other forms, and says why a text
-// has no ID.
+// Finds the IDs in a text, in the forms that snowflake.js parses. The server parses the other
+// forms, and has the reasons why a text has no ID.
 import { parse, parseBase32, parseBase58, parseBase62, quote, SnowflakeError } from "./snowflake.js";
 
-/** How far ahead of now an ID's time may lie, in nanoseconds. */
+/** The maximum time of an ID after now, in nanoseconds. */
 export const tolerance = 86_400_000_000_000n;
 
 /** Hexadecimal digits: after 0x, or 14 to 16 that are not all decimal. */
 const hex = /^(0x[0-9a-f]{1,16}|(?=.*[a-f])[0-9a-f]{14,16})$/i;
 
 /**
- * The ways to write IDs, in the order in which they are tried. A text that does not
- * match like has no ID in the form; to match is quicker than to parse.
+ * The forms of IDs, in the order in which they are tried. A text that does not match like has no
+ * ID in the form; matching is faster than parsing.
  */
 const forms = [
   { name: "decimal", parse, like: /^[0-9]{1,19}$/ },
@@ -26,12 +26,12 @@ function parseHex(text) {
   throw new SnowflakeError("ErrInvalidID", `${shortly(text)} is neither 0x and hexadecimal digits nor 14 to 16 of them`);
 }
 
-/** Whether a text has the form of package opaque. Who has no key cannot tell more. */
+/** Reports whether a text has the form of package opaque. More needs the key. */
 const looksOpaque = (text) => /^([a-z][a-z0-9_]*_)?([0-9A-Za-z]{22}|[0-9a-hjkmnp-tv-z]{26})$/.test(text);
 const shortly = (text) => quote(text.slice(0, 32)) + (text.length > 32 ? "..." : "");
 const isOpaque = (text) => `${shortly(text)} may be an opaque text, which only a program with its key reads`;
 
-/** The ID that a text is in a form, or null. */
+/** Returns the ID of a text in a form, or null. */
 function idOf(form, text) {
   if (!form.like.test(text)) return null;
   try {
@@ -42,7 +42,7 @@ function idOf(form, text) {
   }
 }
 
-/** Why a text is no ID in a form. */
+/** Returns the reason why a text is not an ID in a form. */
 function reasonIn(form, text) {
   if (looksOpaque(text)) return isOpaque(text);
   try {
@@ -53,10 +53,10 @@ function reasonIn(form, text) {
   }
 }
 
-/** How many errors a reading explains. */
+/** The maximum number of errors that a reading explains. */
 export const mostErrors = 10;
 
-/** The IDs of the words in a form, how many words are no IDs, and why the first of them are not. */
+/** Returns the IDs of the words in a form, the number of other words, and errors for the first of these. */
 function readAs(form, words) {
   const items = [];
   const errors = [];
@@ -68,7 +68,7 @@ function readAs(form, words) {
   return { form: form.name, items, errors, refused: words.length - items.length };
 }
 
-/** The lines of a text that are not blank, with their numbers and words. */
+/** Returns the lines of a text that are not blank, with their numbers and words. */
 function wordsOf(text) {
   const lines = [];
   text.split(/\r\n|\r|\n/).forEach((line, i) => {
@@ -79,8 +79,8 @@ function wordsOf(text) {
 }
 
 /**
- * The IDs in lines of a log: runs of 15 to 19 decimal digits without a leading zero,
- * that no letter touches and that are not the fraction of a number.
+ * Returns the IDs in lines of a log: runs of 15 to 19 decimal digits without a leading zero, not
+ * next to a letter and not the fraction of a number.
  */
 function readLog(lines) {
   const items = [];
@@ -94,12 +94,13 @@ function readLog(lines) {
   return items;
 }
 
-/** The longest word that the server is asked about. */
+/** The maximum length of a word for the server. */
 const longestWord = 200;
 
 /**
- * The readings of a text: {form, items: [{id, line}], errors: [{line, message}], refused}, where refused counts the words
- * that are no IDs. A text without IDs has no reading, and a reason for it; if it is a list, also its words.
+ * Returns the readings of a text: {form, items: [{id, line}], errors: [{line, message}], refused},
+ * where refused is the number of words that are not IDs. A text without IDs has no reading, but a
+ * reason and, if it is a list, its words.
  */
 export function read(text) {
   const lines = wordsOf(text);

@@ -1,4 +1,4 @@
-// The page. All that a user writes is shown as text, never as HTML.
+// The page. Users' input is shown as text, never as HTML.
 import * as design from "./design.js";
 import * as identify from "./identify.js";
 import { programs } from "./programs.js";
@@ -21,7 +21,7 @@ function el(tag, properties, ...children) {
   return e;
 }
 
-/** Shows a text in an element, which is hidden if the text is empty. */
+/** Shows a text in an element, or hides the element if the text is empty. */
 function say(id, text) {
   $(id).textContent = text;
   $(id).hidden = text === "";
@@ -29,7 +29,7 @@ function say(id, text) {
 
 // Layouts.
 
-/** The known layouts, of which the server's comes first. */
+/** The known layouts, the server's first. */
 const layouts = withServer(serverLayout);
 
 function withServer(layout) {
@@ -38,7 +38,7 @@ function withServer(layout) {
   return [{ ...(known ?? other), served: true }, ...knownLayouts.filter((k) => k !== known)];
 }
 
-/** The name of a layout for people. */
+/** Returns the name of a layout for people. */
 const layoutName = ({ name, served }) => (served && name !== "this server" ? `${name} (this server)` : name);
 
 // State.
@@ -55,7 +55,7 @@ const state = {
   view: "explain", // or "designer", which has the page for itself
 };
 
-/** Texts that are longer are no part of the URL. */
+/** The maximum length of a text in the URL. */
 const longestText = 6000;
 
 /** Writes the state into the URL's fragment. */
@@ -80,7 +80,7 @@ function saveState() {
   history.replaceState(null, "", fragment ? "#" + fragment : location.pathname + location.search);
 }
 
-/** Reads the state from the URL's fragment. It may be anything. */
+/** Reads the state from the URL's fragment, which may be invalid. */
 function loadState() {
   const p = new URLSearchParams(location.hash.slice(1));
   const widths = (p.get("design") ?? "").split("/");
@@ -96,9 +96,9 @@ function loadState() {
   }
 }
 
-// What an ID says.
+// Explaining IDs.
 
-/** What the text was read as, and the layouts ranked for it. */
+/** The readings of the text, and the layouts ranked for it. */
 let current = { readings: [], reading: null, ranked: null };
 let round = 0; // counts readings, so that a ranking of an old text ends
 
@@ -106,7 +106,7 @@ function shownID() {
   return current.reading?.items[state.selected]?.id ?? null;
 }
 
-/** Whether what is shown is of an earlier text. */
+/** Whether the page shows an earlier text. */
 function setBusy(busy) {
   $("busy").hidden = !busy;
   $("result").setAttribute("aria-busy", String(busy));
@@ -114,7 +114,7 @@ function setBusy(busy) {
 
 const pause = () => new Promise((resume) => setTimeout(resume));
 
-/** Reads the text anew, and shows what it says. */
+/** Reads the text, and shows the result. */
 async function explain() {
   const mine = ++round;
   setBusy(true);
@@ -135,7 +135,7 @@ async function explain() {
   const ranks = await Promise.all(readings.map(candidates));
   if (mine !== round) return;
   readings.forEach((r, i) => (r.ranked = ranks[i]));
-  // Digits only are decimal. In whichever form they are read, numbers are as likely of no layout: that is the measure.
+  // Digits are decimal. Numbers have no layout with the same probability in every form: that is the measure.
   const none = (r) => (r.form === "decimal" ? -1 : r.ranked.none ?? 1);
   readings.sort((a, b) => none(a) - none(b));
   const reading = readings.find((r) => r.form === state.as) ?? readings[0];
@@ -150,7 +150,7 @@ async function explain() {
   setBusy(false);
 }
 
-/** The layouts that a reading's IDs can have: this server's if it fits, and then the likeliest. */
+/** Returns the possible layouts of a reading's IDs: this server's if it fits, then the likeliest. */
 async function candidates(reading) {
   const ranked = await rank(reading);
   const [known] = layouts;
@@ -160,10 +160,10 @@ async function candidates(reading) {
   return Object.assign([guess, ...ranked.filter((m) => m !== guess)], { none, otherEpoch });
 }
 
-/** How many IDs the server is asked about. */
+/** The maximum number of IDs in a request. */
 const mostAsked = 2000;
 
-/** Lets the server read words that are in none of the forms that the page knows. If it cannot be asked, the reason is the page's. */
+/** Lets the server parse words in forms that the page does not know. If there is no answer, the page gives the reason. */
 async function readByServer(words, reason) {
   try {
     const { readings } = JSON.parse(await ask("identify", { method: "POST", body: words.slice(0, mostAsked).map((w) => w.text).join("\n") }));
@@ -173,7 +173,7 @@ async function readByServer(words, reason) {
   }
 }
 
-/** A reading of the server's. It skips words that are no IDs. */
+/** Returns a reading of the server. It skips words that are not IDs. */
 function readingOf({ form, ids, skipped = [] }, words) {
   const kept = words.filter((_, i) => !skipped.some((s) => s.at === i));
   return {
@@ -183,17 +183,17 @@ function readingOf({ form, ids, skipped = [] }, words) {
   };
 }
 
-/** What a refusal of an ID says, without the words that say that it is one. */
+/** Returns the message of a refused ID, without the words common to all. */
 const plainly = (message) => message.replace(/^body: /, "").replace(/^(snowflake: )?invalid ID: /, "");
 
-/** Why the server refuses the words: the line, and not the field of the request. */
+/** Returns the server's error for the words, with the line instead of the request's field. */
 function refusalOf(message, words) {
   const why = plainly(message);
   const bad = words.find((w) => [w.text, w.text.slice(0, 32)].some((text) => why.includes(snowflake.quote(text))));
   return (bad ? `line ${bad.line}: ` : "") + `not an ID: ${why}`;
 }
 
-/** Asks the server for the layouts that a reading's IDs have, the likeliest first. If it does not answer, no layout is likelier. */
+/** Asks the server for the layouts of a reading's IDs, the likeliest first. Without an answer, no layout is likelier. */
 async function rank(reading) {
   const { items } = reading;
   const urls = items.every((i) => i.url);
@@ -210,7 +210,7 @@ async function rank(reading) {
   }
 }
 
-/** Draws the controls in a box anew. If a control has the focus, the control with its value gets it. */
+/** Redraws the controls in a box. If one has the focus, the new control with its value gets the focus. */
 function redraw(box, children) {
   const value = box.contains(document.activeElement) ? document.activeElement.value : null;
   box.replaceChildren(...children);
@@ -237,13 +237,13 @@ function showErrors({ errors, refused }) {
   $("errors").hidden = lines.length === 0;
 }
 
-/** What the server says of all IDs together, such as that they are a mixture. */
+/** Shows the server's remarks on all IDs together, such as that they are a mixture. */
 function showNotes({ notes = [] }) {
   $("notes").replaceChildren(...notes.map((note) => el("li", {}, `${note[0].toUpperCase()}${note.slice(1)}.`)));
   $("notes").hidden = notes.length === 0;
 }
 
-/** The layout that is asked for: {layout, name, error}. */
+/** Returns the chosen layout: {layout, name, error}. */
 function chosenLayout() {
   if (state.layout === "designed") {
     const { layout, error } = design.read(state.design);
@@ -272,7 +272,7 @@ function showLayouts() {
   saveState();
 }
 
-/** What is to be said against an ID's layout, or nothing. */
+/** Returns objections to an ID's layout, or nothing. */
 function warningOf(layout, name, id) {
   try {
     snowflake.check(layout, id);
@@ -305,7 +305,7 @@ function showOne(layout, name) {
     : `Over 2^53: JavaScript’s Numbers round such IDs${rounded === id ? "" : `, this one to ${rounded}`}. Send IDs as strings.`;
 }
 
-/** The likeliest layouts, in a sentence and as buttons that switch. */
+/** Shows the likeliest layouts, in a sentence and as buttons. */
 function showLikely(id) {
   const likely = current.ranked.filter((m) => !m.not && (m.share >= least || m.known.served)).slice(0, mostFits);
   const said = likely.slice(0, 2).map((m) => `${layoutName(m.known)}, ${yearOf(decode(m.known.layout, id).time)}`);
@@ -319,13 +319,13 @@ function showLikely(id) {
 
 const isAlone = () => current.reading.items.length === 1;
 
-/** How likely a layout is: of a single ID a word, because a percentage would look measured. */
+/** Returns a layout's probability: for a single ID a word, because a percentage would look exact. */
 const wordOf = ({ likely, share }) => (likely ? "likely" : isAlone() ? "possible" : percentOf(share));
 
 const yearOf = (time) => formatTime(time).split("-")[0];
 const percentOf = (share) => (share > 0.995 ? ">99%" : `${Math.round(100 * share)}%`);
 
-/** What the fields mean, for tooltips and for the list below the fields. */
+/** The meanings of the fields, for tooltips and the list below the fields. */
 const glossary = {
   time: "when the ID was made, in ticks since the layout’s epoch; a tick is the layout’s unit of time, such as a millisecond",
   clockSeq: "changes when a clock has gone back, so that no ID comes twice",
@@ -348,7 +348,7 @@ function fieldRow(f, parts) {
   return el("tr", {}, el("th", { scope: "row" }, nameOf(f)), el("td", { className: "where" }, where(f)), value);
 }
 
-/** Fills a grid with the 64 bits, each of the colour of its field. */
+/** Fills a grid with the 64 bits, each in the color of its field. */
 function drawBits(grid, fields, text) {
   grid.replaceChildren(...fields.flatMap((f) =>
     Array.from({ length: f.bits }, (_, i) => {
@@ -361,14 +361,14 @@ function drawBits(grid, fields, text) {
     })));
 }
 
-/** A time as people say it, in the zone and the language of the browser. */
+/** Formats a time for people, in the zone and the language of the browser. */
 function humanTime(time) {
   const date = toDate(time);
   if (Number.isNaN(date.getTime())) return formatTime(time);
   return new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" }).format(date);
 }
 
-/** A time in the zone of the browser. */
+/** Formats a time in the zone of the browser. */
 function localTime(time) {
   const date = toDate(time);
   if (Number.isNaN(date.getTime())) return "beyond the years that a Date has";
@@ -380,10 +380,10 @@ function localTime(time) {
   return `${day} ${clock}.${pad(date.getMilliseconds(), 3)} ${zone}, your time (${Intl.DateTimeFormat().resolvedOptions().timeZone})`;
 }
 
-/** Units of time: the name, its seconds, and from how many seconds on it is used. */
+/** Units of time: the name, the unit in seconds, and the minimum in seconds for its use. */
 const spans = [["year", 31_557_600, 31_557_600], ["day", 86_400, 172_800], ["hour", 3600, 7200], ["minute", 60, 120], ["second", 1, 1]];
 
-/** How far away a time is. */
+/** Formats the distance of a time from now. */
 function relative(nanos) {
   const seconds = Math.abs(Number(nanos / 1_000_000n)) / 1000;
   if (seconds < 1) return "now";
@@ -395,7 +395,7 @@ function relative(nanos) {
 
 // Many IDs.
 
-/** How many rows are drawn at first, and more on request. */
+/** The number of rows drawn at first, and added on request. */
 const fewRows = 50;
 const moreRows = 500;
 let rowsDrawn = 0;
@@ -521,7 +521,7 @@ async function copy(text, button) {
   }, 1500);
 }
 
-/** Copies if the page comes by plain HTTP, where there is no navigator.clipboard. */
+/** Copies without navigator.clipboard, which pages on plain HTTP do not have. */
 function copyOld(text) {
   const area = el("textarea", { value: text, className: "hidden" });
   const focused = document.activeElement;
@@ -558,10 +558,10 @@ async function issue() {
   }
 }
 
-/** The server understood the request, and refuses it. */
+/** An error of the server, which refused the request. */
 class Refusal extends Error {}
 
-/** The text of the server's answer in JSON. */
+/** Returns the text of the server's answer in JSON. */
 async function ask(path, options) {
   if (needsToken) throw new Error("this server asks for a token, and this page has none");
   let answer, text;
@@ -577,7 +577,7 @@ async function ask(path, options) {
   return text;
 }
 
-/** What an answer that is an error says: in JSON its message. */
+/** Returns the message of an error. */
 function messageOf(text) {
   try {
     return String(JSON.parse(text).message ?? text);
@@ -659,7 +659,7 @@ function designFacts(l) {
   return facts;
 }
 
-/** How many IDs a second there are, as a whole number or to 4 digits. */
+/** Formats a number of IDs a second, as a whole number or with 4 digits. */
 function rateText(l, bits) {
   const { ids, per } = design.rate(l, bits);
   if (ids % per === 0n && ids / per < 10n ** 15n) return group(ids / per);
@@ -694,7 +694,7 @@ function designChanged() {
 
 // Start.
 
-/** Shows the designer, or all else. */
+/** Shows either the designer or everything else. */
 function showView() {
   $("designer").hidden = state.view !== "designer";
   $("explain").hidden = $("live").hidden = state.view === "designer";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates the Go code of snowflake.proto. It needs Debian's packages protobuf-compiler and
-# libprotobuf-dev; the versions of the plugins are those that the module requires.
+# libprotobuf-dev; the module requires the versions of the plugins.
 set -euo pipefail
 cd "$(dirname "$0")"
 plugins=$(mktemp -d)
@@ -10,5 +10,5 @@ PATH="$plugins:$PATH" protoc -I . \
 	--go_out=. --go_opt=paths=source_relative \
 	--connect-go_out=. --connect-go_opt=paths=source_relative,simple \
 	snowflake/v1/snowflake.proto
-# Which release of protoc it was says nothing about the code.
+# The code does not depend on the release of protoc.
 sed -i "/^\/\/.*protoc  *v[0-9]/d" snowflake/v1/*.pb.go
