@@ -86,15 +86,15 @@ func (p waitPolicy) OnBackward(b Backward) Action {
 // sequence, and no unused one, the call fails. So n bits survive 2^n-1 steps back even if each goes
 // further back than the one before; other steps use up no clock sequence.
 //
-// HAZARD: if the clock is set back to before the generator's own start, the generator may repeat
-// the IDs of an earlier process with the same worker ID: set Options.After, or use NewLeased.
+// The package doc has the HAZARD of a restart.
 func ClockSeqPolicy() BackwardPolicy { return choice(ActionBump) }
 
 // RewindPolicy returns the policy that goes back to the tick that the clock reads, and continues
 // with the sequence numbers that were not used there. The call fails if the tick is not one of the
 // Options.RewindTicks that are remembered. If its sequence is spent, the call waits for the next
-// tick that has IDs left, and fails if that is more than 50 ms and more than one tick away. The
-// HAZARD of [ClockSeqPolicy] holds here, too.
+// tick that has IDs left, and fails if that is more than 50 ms and more than one tick away.
+//
+// The package doc has the HAZARD of a restart.
 func RewindPolicy() BackwardPolicy { return choice(ActionRewind) }
 
 // choice is the policy that always chooses one Action, if it is possible.

@@ -44,8 +44,7 @@ func SystemClock() Clock { return new(builtinClock) }
 // starts and cannot be trusted later.
 //
 // HAZARD: it does not notice a correction of the wall clock or, on most systems, a sleep of the
-// machine. If the wall clock was set back before a restart, the restarted process can repeat IDs,
-// unless Options.After or a lease prevents it.
+// machine. The package doc has the HAZARD of a restart.
 func MonotonicClock() Clock { return &builtinClock{wall: wall{steady: true}} }
 
 // builtinClock is what SystemClock and MonotonicClock return. A Generator does not call it, but

@@ -63,8 +63,8 @@
 // HAZARD: a Generator made by [New] does not know what an earlier generator issued. If a process
 // restarts while its clock reads no later than the last tick that the earlier process stamped, IDs
 // repeat. That tick is a whole second under JSSafeLayout, and may be ahead of the clock by
-// BorrowAhead. With ClockSeqPolicy or RewindPolicy, IDs can also repeat when the clock is set back
-// after the restart. Set Options.After, or use [NewLeased].
+// BorrowAhead. With ClockSeqPolicy or RewindPolicy, IDs can also repeat if the clock is set back to
+// a time before the restart. Set Options.After, or use [NewLeased].
 //
 // HAZARD: an ID does not name its layout. If you change the layout of IDs that you have stored, old
 // IDs decode wrongly, and new IDs can equal old IDs. [Layout.Follows] reports whether a change is

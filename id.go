@@ -12,11 +12,10 @@ import (
 
 // ID is a snowflake identifier. It is never negative. IDs of one Layout sort by time.
 //
-// In JSON and other texts an ID is a string of decimal digits, which does not sort as the IDs do;
-// that of [ID.Base32] does. As a parameter of database/sql an ID is an int64. Functions and methods
-// that read an ID accept only the form that they name. For anything else, their errors match
-// [ErrInvalidID], and a method's receiver does not change. Methods that write an ID refuse a
-// negative one in the same way.
+// Texts of an ID are strings of decimal digits. They do not sort as the IDs do; those of
+// [ID.Base32] do. Functions and methods that read an ID accept only the form that they name. For
+// anything else, their errors match [ErrInvalidID], and a method's receiver does not change.
+// Methods that write an ID refuse a negative one in the same way.
 type ID int64
 
 // ParseID reads decimal digits without sign, spaces or leading zeros, up to 9223372036854775807.

@@ -19,8 +19,7 @@ type Options struct {
 	Clock Clock
 	// BorrowAhead bounds the lead of timestamps over the clock when a tick's sequence is spent: the
 	// IDs of BorrowAhead/Unit ticks are issued without a wait. The maximum is the time that the
-	// layout lasts. If it is 0, callers wait for the next tick. After a restart, the clock may read
-	// earlier than the last ID by as much as BorrowAhead: set After, or use a lease.
+	// layout lasts. If it is 0, callers wait for the next tick.
 	BorrowAhead time.Duration
 	// RewindTicks is the number of ticks that RewindPolicy may go back from the latest stamped tick,
 	// 0 to 1<<20. It must exceed the largest step back that you want to survive. A tick takes 16
