@@ -26,7 +26,7 @@ func (w *world) checkHistory() {
 	w.mu.Lock()
 	issued := maps.Clone(w.issued)
 	w.mu.Unlock()
-	h, err := lease.ReadHistory(context.Background(), w.store)
+	h, err := lease.ReadHistory(context.Background(), &w.store.memory)
 	if h == nil {
 		w.fail("history", "it cannot be read: %v", err)
 		return

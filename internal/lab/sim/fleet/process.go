@@ -270,14 +270,7 @@ func newProcess(n *node, run int) *process {
 
 func (p *process) String() string { return p.name }
 
-func (p *process) isDead() bool {
-	select {
-	case <-p.dead:
-		return true
-	default:
-		return false
-	}
-}
+func (p *process) isDead() bool { return isClosed(p.dead) }
 
 // has returns the lease and the generator, which are nil until they are made.
 func (p *process) has() (*lease.Lease, *snowflake.Generator) {

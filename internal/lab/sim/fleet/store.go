@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
 var (
@@ -25,16 +25,15 @@ var (
 )
 
 // store is a server that all nodes reach over a simulated network. It keeps the promises of
-// lease.Store. Its own methods are the store without a network.
+// lease.Store.
 type store struct {
 	w       *world
 	machine *machine
+	memory  leasetest.Memory // the store without a network and without checks
 	faults  faults
 	wiped   atomic.Bool // it has lost entries
 
-	mu      sync.Mutex
-	puts    int
-	entries map[string]lease.Entry
+	mu      sync.Mutex // also makes each change of memory and of the rest atomic
 	workers map[int]*worker
 	holders map[string][]*process // the processes with each token
 }
@@ -48,34 +47,33 @@ type worker struct {
 }
 
 func newStore(w *world) *store {
-	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0, 0), entries: map[string]lease.Entry{}, workers: map[int]*worker{},
-		holders: map[string][]*process{}}
+	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0, 0), workers: map[int]*worker{}, holders: map[string][]*process{}}
 	if w.OneHost {
 		s.machine = w.nodes[0].machine
+	}
+	if w.OwnClock {
+		s.memory.Clock = s.machine
 	}
 	return s
 }
 
-// open makes the store, as its operator does before the first process starts. No worker ID is in
-// use.
+// open makes the store, as its operator does before the first process starts. A process has used and
+// released a worker ID, of which nothing is left.
 func (s *store) open() error {
-	l, err := lease.Acquire(context.Background(), s, &lease.Options{
-		Layout:   s.w.Layout,
-		Clock:    s.machine,
-		NewStore: true,
-		Window:   s.w.Window,
-		Logger:   quiet,
+	ctx := context.Background()
+	l, err := lease.Acquire(ctx, &s.memory, &lease.Options{
+		Layout: s.w.Layout, Clock: s.machine, NewStore: true, Window: s.w.Window, Logger: quiet,
 	})
 	if err != nil {
 		return err
 	}
-	if err := l.Release(context.Background()); err != nil {
-		return err
+	err = l.Release(ctx)
+	for _, e := range s.list("") {
+		if e.Key != "store" {
+			err = errors.Join(err, s.memory.Delete(ctx, e.Key, e.Version))
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.entries, func(_ string, e lease.Entry) bool { return e.Version != "1" })
-	return nil
+	return err
 }
 
 // worker returns the state of a worker ID. s.mu must be held.
@@ -95,30 +93,31 @@ func (s *store) of(id int) worker {
 
 // wipe removes entries: all, those of a kind, or one.
 func (s *store) wipe(e Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	keys := slices.Sorted(maps.Keys(s.entries))
-	if len(keys) == 0 {
+	entries := s.list("")
+	if len(entries) == 0 {
 		return
 	}
-	one := keys[e.N%len(keys)]
+	one := entries[e.N%len(entries)].Key
 	kind, _, _ := strings.Cut(one, "/")
-	for _, key := range keys {
-		if is, _, _ := strings.Cut(key, "/"); e.N%3 == 0 || e.N%3 == 1 && is == kind || key == one {
-			s.remove(key)
-			s.w.logf("store: %s is gone", key)
+	for _, entry := range entries {
+		if is, _, _ := strings.Cut(entry.Key, "/"); e.N%3 == 0 || e.N%3 == 1 && is == kind || entry.Key == one {
+			_ = s.remove(entry.Key, entry.Version)
+			s.w.logf("store: %s is gone", entry.Key)
 		}
 	}
 	s.faults.change(StoreWiped, 0)
 	s.wiped.Store(true)
 }
 
-// remove removes an entry. s.mu must be held.
-func (s *store) remove(key string) {
-	delete(s.entries, key)
-	if id, ok := workerOf(key); ok {
+// remove removes an entry.
+func (s *store) remove(key, version string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.memory.Delete(context.Background(), key, version)
+	if id, ok := workerOf(key); ok && err == nil {
 		s.worker(id).record = record{}
 	}
+	return err
 }
 
 // workerOf returns the worker ID if the key is of a record.
@@ -131,58 +130,25 @@ func workerOf(key string) (worker int, ok bool) {
 	return worker, err == nil
 }
 
-// read returns an entry. If the read is not honest, a Lie may make it look old. s.mu must be held.
-func (s *store) read(key string, honest bool) lease.Entry {
-	e, ok := s.entries[key]
-	if !ok {
-		return e
-	}
-	id, ok := workerOf(key)
-	if ok && !honest && s.w.OwnClock && s.worker(id).record.State == lease.StateHeld && s.w.chance(s.faults.of(s.w, Lie)) {
-		e.Time = e.Time.Add(-time.Hour)
-	}
-	e.Value = slices.Clone(e.Value) // the client may change its copy
+// get returns an entry, as it is.
+func (s *store) get(key string) lease.Entry {
+	e, _ := s.memory.Get(context.Background(), key)
 	return e
 }
 
-func (s *store) get(key string, honest bool) lease.Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.read(key, honest)
+// list returns the entries with a prefix, as they are, in order, so that each run does the same.
+func (s *store) list(prefix string) []lease.Entry {
+	all, _ := s.memory.List(context.Background(), prefix)
+	slices.SortFunc(all, func(a, b lease.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return all
 }
 
-// list returns the entries whose keys are wanted.
-func (s *store) list(honest bool, wanted func(key string) bool) (found []lease.Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(s.entries)) { // in order, so that each run does the same
-		if wanted(key) {
-			found = append(found, s.read(key, honest))
-		}
+// seen returns an entry as a client sees it. A Lie makes the record of a live holder look old.
+func (s *store) seen(e lease.Entry) lease.Entry {
+	if id, ok := workerOf(e.Key); ok && s.w.OwnClock && s.of(id).record.State == lease.StateHeld && s.w.chance(s.faults.of(s.w, Lie)) {
+		e.Time = e.Time.Add(-time.Hour)
 	}
-	return found
-}
-
-func (s *store) Get(_ context.Context, key string) (lease.Entry, error) {
-	return s.get(key, true), nil
-}
-
-func (s *store) List(_ context.Context, prefix string) ([]lease.Entry, error) {
-	return s.list(true, func(key string) bool { return strings.HasPrefix(key, prefix) }), nil
-}
-
-func (s *store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	return s.put(nil, s.newPut(key, old, value))
-}
-
-func (s *store) Delete(_ context.Context, key, old string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if is := s.entries[key].Version; is != old || old == "" {
-		return fmt.Errorf("%w: version %q, not %q", lease.ErrConflict, is, old)
-	}
-	s.remove(key)
-	return nil
+	return e
 }
 
 // put is a request to put an entry.
@@ -204,30 +170,22 @@ func (s *store) newPut(key, old string, value []byte) put {
 	return r
 }
 
-// put stores an entry, and checks it if it is a record. p is nil for the store's operator.
+// put stores an entry, and checks it if it is a record.
 func (s *store) put(p *process, is put) (lease.Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v := s.entries[is.key].Version; v != is.old {
-		return lease.Entry{}, fmt.Errorf("%w: version %q, not %q", lease.ErrConflict, v, is.old)
+	e, err := s.memory.Put(context.Background(), is.key, is.old, is.value)
+	id, ok := workerOf(is.key)
+	if err != nil || !ok {
+		return e, err
 	}
-	s.puts++
-	e := lease.Entry{Key: is.key, Version: strconv.Itoa(s.puts), Value: is.value}
-	if s.w.OwnClock {
-		e.Time = s.machine.Wall()
+	is.record.renewed = s.machine.Wall()
+	if is.record.State == lease.StateLost { // readers of the watermark save this, too
+		s.w.logf("store: %v, by %v", is.record, p)
+		s.worker(id).record = *is.record
+	} else {
+		s.save(p, s.worker(id), is.record)
 	}
-	if id, ok := workerOf(is.key); ok {
-		r := is.record
-		r.renewed = s.machine.Wall()
-		switch {
-		case r.State == lease.StateLost: // readers of the watermark save this, too
-			s.w.logf("store: %v, by %v", r, p)
-			s.worker(id).record = *r
-		case p != nil:
-			s.save(p, s.worker(id), r)
-		}
-	}
-	s.entries[is.key] = e
 	return e, nil
 }
 
@@ -257,7 +215,7 @@ func (s *store) save(p *process, w *worker, r *record) {
 func (s *store) isStray(r *record) bool {
 	var door struct{ Name string }
 	return s.wiped.Load() && r.Saves == 1 && !r.Marked &&
-		(json.Unmarshal(s.entries["store"].Value, &door) != nil || door.Name != r.Store)
+		(json.Unmarshal(s.get("store").Value, &door) != nil || door.Name != r.Store)
 }
 
 // isHolder records that p has a token. s.mu must be held.
@@ -282,7 +240,7 @@ func (s *store) sharesAll(p, q *process) {
 // proposed returns the watermark in the store, above which new windows begin.
 func (w *world) proposed() time.Time {
 	var m struct{ Proposed time.Time }
-	_ = json.Unmarshal(w.store.get("watermark", true).Value, &m)
+	_ = json.Unmarshal(w.store.get("watermark").Value, &m)
 	return m.Proposed
 }
 
@@ -310,7 +268,7 @@ func (c client) Now(ctx context.Context) (time.Time, error) {
 
 // Get returns an entry.
 func (c client) Get(ctx context.Context, key string) (lease.Entry, error) {
-	a := c.call(ctx, "get "+key, func(s *store) answer { return answer{entry: s.get(key, false)} })
+	a := c.call(ctx, "get "+key, func(s *store) answer { return answer{entry: s.seen(s.get(key))} })
 	return a.entry, a.err
 }
 
@@ -318,9 +276,11 @@ func (c client) Get(ctx context.Context, key string) (lease.Entry, error) {
 func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
 	a := c.call(ctx, "list "+prefix, func(s *store) (a answer) {
 		for half := range 2 {
-			a.entries = append(a.entries, s.list(false, func(key string) bool {
-				return strings.HasPrefix(key, prefix) && int(key[len(key)-1])%2 == half
-			})...)
+			for _, e := range s.list(prefix) {
+				if int(e.Key[len(e.Key)-1])%2 == half {
+					a.entries = append(a.entries, s.seen(e))
+				}
+			}
 			if half == 0 {
 				time.Sleep(c.p.w.up(c.p.w.Network))
 			}
@@ -345,7 +305,7 @@ func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.E
 
 // Delete removes an entry.
 func (c client) Delete(ctx context.Context, key, old string) error {
-	return c.call(ctx, "delete "+key, func(s *store) answer { return answer{err: s.Delete(ctx, key, old)} }).err
+	return c.call(ctx, "delete "+key, func(s *store) answer { return answer{err: s.remove(key, old)} }).err
 }
 
 // call sends a request over the node's network, and waits for the answer until ctx ends.

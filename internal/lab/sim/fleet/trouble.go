@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -266,26 +267,17 @@ func (s *store) garble(n int) {
 	spare := s.w.mayStart(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var keys []string
-	for key := range s.entries {
-		kind, _, _ := strings.Cut(key, "/")
-		if kind != "history" && (kind != "worker" && kind != "mark" || spare) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	key := keys[n%len(keys)]
-	s.puts++
-	e := lease.Entry{Key: key, Version: fmt.Sprint(s.puts), Value: []byte("?")}
-	if s.w.OwnClock {
-		e.Time = s.machine.Wall()
-	}
-	if id, ok := workerOf(key); ok {
+	entries := slices.DeleteFunc(s.list(""), func(e lease.Entry) bool {
+		kind, _, _ := strings.Cut(e.Key, "/")
+		return kind == "history" || (kind == "worker" || kind == "mark") && !spare
+	})
+	is := entries[n%len(entries)]
+	_, _ = s.memory.Put(context.Background(), is.Key, is.Version, []byte("?"))
+	if id, ok := workerOf(is.Key); ok {
 		s.worker(id).record = record{}
 	}
-	s.entries[key] = e
 	s.wiped.Store(true)
-	s.w.logf("store: %s cannot be read", key)
+	s.w.logf("store: %s cannot be read", is.Key)
 }
 
 // mayStart reports whether there are worker IDs for a newcomer and more others.
@@ -295,9 +287,10 @@ func (w *world) mayStart(more int) bool {
 	defer s.mu.Unlock()
 	unused, bad, kept := 0, 0, false
 	for id := range w.Last + 1 {
-		e, is := s.entries["worker/"+fmt.Sprint(id)]
+		e := s.get("worker/" + fmt.Sprint(id))
+		is := e.Version != ""
 		switch {
-		case !is && s.entries["mark/"+fmt.Sprint(id)].Version == "":
+		case !is && s.get("mark/"+fmt.Sprint(id)).Version == "":
 			unused++
 		case string(e.Value) == "?":
 			bad++

@@ -88,7 +88,7 @@ func (w *world) unsettled() (why string, least time.Duration) {
 		return "the watermark is ahead", ahead - time.Second
 	}
 	var door struct{ Open bool }
-	if json.Unmarshal(w.store.get("store", true).Value, &door) != nil || !door.Open {
+	if json.Unmarshal(w.store.get("store").Value, &door) != nil || !door.Open {
 		return "the store waits for what it lost", 0
 	}
 	if why, least := w.store.unsettled(now); why != "" {
@@ -254,14 +254,7 @@ func (v *vigil) comes(w *world, limit time.Duration) {
 	})
 }
 
-func (v *vigil) hasEnded() bool {
-	select {
-	case <-v.ends:
-		return true
-	default:
-		return false
-	}
-}
+func (v *vigil) hasEnded() bool { return isClosed(v.ends) }
 
 // isIn reports whether the newcomer has got a worker ID.
 func (v *vigil) isIn() bool {

@@ -246,9 +246,12 @@ func (w *world) after(d time.Duration, f func()) {
 	})
 }
 
-func (w *world) isEnded() bool {
+func (w *world) isEnded() bool { return isClosed(w.done) }
+
+// isClosed reports whether a channel is closed.
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-w.done:
+	case <-c:
 		return true
 	default:
 		return false
