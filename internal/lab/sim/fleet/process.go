@@ -361,7 +361,11 @@ func (p *process) sleep(d time.Duration) bool {
 
 // run is the program: it makes a generator, and calls it until the lease ends.
 func (p *process) run() {
-	defer p.kill("ends")
+	defer func() {
+		if !p.releasing.Load() { // the release ends the process when it is done
+			p.kill("ends")
+		}
+	}()
 	if p.gen == nil && !p.begin() {
 		return
 	}
