@@ -46,8 +46,8 @@ func (w *world) checkSave(p *process, q *query, was Entry) {
 	}
 }
 
-// checkID checks an ID that p issued. When the call began, the watermark was mark, and the grant was
-// was.
+// checkID checks an ID that p issued. mark was the watermark when the call began, and was the
+// grant.
 func (w *world) checkID(p *process, id, mark snowflake.ID, was snowflake.Grant) {
 	is := w.layout().Decode(id)
 	w.tell("%s issues an ID: worker ID %d, clock sequence %d, time %s", p.name, is.Worker, is.ClockSeq, w.at(is.Time))

@@ -63,8 +63,8 @@ func (r *replay) run() {
 	}
 }
 
-// replied returns the next reply of the log. After the log has ended once, it returns errOpen. ok is
-// false if the log ends here.
+// replied returns the next reply of the log. ok is false if the log ends here. Once the replay is
+// over, replied returns errOpen.
 func (r *replay) replied() (a reply, ok bool) {
 	t := &r.p.tasks[r.task]
 	if r.over {
@@ -194,7 +194,8 @@ func (r *replay) save() {
 	r.lease.log.lostAt = time.Time{}
 }
 
-// show sets what others see of the process. While the keeper renews, a call changes nothing of that.
+// show sets what others see of the process. While the keeper renews, a call changes nothing of
+// that.
 func (r *replay) show() {
 	p, l := r.p, r.lease
 	if r.task >= freer || r.task == caller && !p.slotIsFull() {
@@ -244,7 +245,7 @@ func (w *world) options(name string) Options {
 	if err != nil {
 		panic(err)
 	}
-	o.named = false // the worlds are small enough: an owner's entry is a hint, also with a note of a namesake
+	o.named = false // so that no process looks for a namesake; the worlds would be too large
 	return o
 }
 

@@ -24,33 +24,33 @@ import (
 type exploration struct {
 	scope
 	seen       map[[16]byte]bool // states
-	moves      []move            // all that were made, if the scope is exact
-	steps      int               // steps that were made
-	continued  int               // states that were continued by world.checkRecovery
-	broken     string            // how an invariant is broken, after
-	story      []step            // these steps
-	recovering bool              // and a continuation without faults
+	moves      []move            // all steps, if the scope is exact
+	steps      int               // number of steps
+	continued  int               // number of states that checkRecovery continued
+	broken     string            // how the story breaks an invariant; empty if none does
+	story      []step
+	recovering bool // whether checkRecovery broke it, after the story
 }
 
 // node is a step from a state.
 type node struct {
 	before *node // nil at the beginning
 	step   step
-	world  *world   // before the step
-	from   [16]byte // its state, if the scope is exact
+	world  *world   // world before the step
+	from   [16]byte // state before the step, if the scope is exact
 }
 
 // move is a step between two states of an exact scope.
 type move struct {
 	from, to [16]byte
 	step     step
-	reduced  [16]byte // hash that to shares with the states that count as the same
-	outcome  string   // world.outcome, if nothing can follow
+	reduced  [16]byte // hash of all states that count as the same as to
+	outcome  string   // world.outcome, if no step can follow
 }
 
 // explore finds all states of a scope, up to limit, or a story that breaks an invariant. If deep is
-// set, it continues from the last state that it found, which needs little memory, but the story may
-// be long. Otherwise the story is a shortest one.
+// set, it continues from the state found last: that needs little memory, but the story may be long.
+// Otherwise the story is a shortest one.
 func (s scope) explore(deep bool, limit int) *exploration {
 	defer s.hook()()
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

@@ -80,7 +80,7 @@ type scope struct {
 	most      perKind // faults of each kind; forward includes backward
 	by        int     // ticks by which a clock is set
 	back      bool    // whether clocks are only set backward
-	heals     bool    // whether time passes after the last tick until each window under a lost record has ended
+	heals     bool    // whether, after the ticks, time passes until no window under a lost record is open
 	every     int     // number of new states for each that checkRecovery continues; 0 means none
 	exact     bool    // whether no states count as the same
 	unordered bool    // whether mayMove and calm leave nothing out
