@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -83,9 +82,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	l.begin()
 	l.log.acquired(l)
 	if unused != nil {
-		l.log.info(l, l.Worker(), "the machine's device for clones cannot be used",
-			"path", vmclock.Device, "error", unused,
-			"next", "IDs are issued all the same, but clones of this machine go unnoticed; let the process read the device")
+		l.log.unguarded(l, unused)
 	}
 	if engine, ok := s.(driver.Settings); ok {
 		go l.checkSettings(engine.Settings)
@@ -102,15 +99,7 @@ func (l *Lease) checkSettings(settings func(context.Context) ([]string, error)) 
 	if l.ctx.Err() != nil {
 		return
 	}
-	if err != nil {
-		l.log.info(l, l.Worker(), "the store's settings cannot be read", "error", err,
-			"next", "IDs are issued all the same; docs/stores.md says which settings the store needs")
-	}
-	if len(unsafe) > 0 {
-		l.log.warn(l, l.Worker(), "the store may lose acknowledged writes, and then IDs may repeat",
-			"settings", strings.Join(unsafe, ", "),
-			"next", "IDs are issued all the same; change the settings, as docs/stores.md says")
-	}
+	l.log.settings(l, unsafe, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stats.Unsafe = unsafe

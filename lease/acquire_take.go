@@ -13,6 +13,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
+// attempt returns the attempt to take the worker ID of c, which save makes.
 func (s *search) attempt(c candidate) (attempt, error) {
 	born, begun := s.clones.generation(), s.line.Read()
 	if born != s.clones.begun && s.clones.torn(errCloned) {
@@ -20,13 +21,7 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	}
 	s.known.horizon.Observe(begun.Own, begun.Steady())
 	rules := s.o.rules()
-	bound := begun.Own.Add(s.o.Window)
-	err := s.known.horizon.Leap(rules, c.record.Worker, bound, s.engineNow(), begun.Steady(), s.accepted.Load())
-	if err != nil {
-		return attempt{}, leaseError(err)
-	}
 	by := protocol.Holder{
-		Token:      s.clones.newToken(born, begun.At),
 		Owner:      s.o.Owner,
 		Host:       hostname(),
 		PID:        os.Getpid(),
@@ -36,6 +31,12 @@ func (s *search) attempt(c candidate) (attempt, error) {
 		Store:      s.door.Name,
 		Offline:    s.offline,
 	}
+	bound := by.BoundAt(begun.Own)
+	err := s.known.horizon.Leap(rules, c.record.Worker, bound, s.engineNow(), begun.Steady(), s.accepted.Load())
+	if err != nil {
+		return attempt{}, leaseError(err)
+	}
+	by.Token = s.clones.newToken(born, begun.At)
 	w := protocol.Window{Seq: c.seq, From: rules.Begin(c.from, begun.Own), Before: c.from}
 	if s.o.seeksNamesake() {
 		s.known.namesake.mine[c.record.Worker] = by.Token
@@ -58,7 +59,7 @@ func (s *search) save(a *attempt) (saved protocol.Record, err error) {
 			return saved, err
 		}
 	}
-	saved, a.wanted, err = book.Replace(s.line, s.o.History, a.record, a.wanted)
+	saved, a.wanted, err = book.SaveWithHistory(s.line, s.o.History, a.record, a.wanted)
 	if err == nil {
 		saved, err = wiped.Confirm(s.line, s.door, a.record, saved)
 	}

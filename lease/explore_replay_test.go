@@ -270,7 +270,7 @@ func (r *replay) copyLease() *Lease {
 			r.hold, h = &is, &is
 		}
 		l.give(h)
-		l.bound = r.binding()
+		l.generator = r.binding()
 	}
 	l.known.Watch = book.Watch{Seen: p.watch.Seen.Clone(), Kept: p.watch.Kept}
 	return l
@@ -300,7 +300,7 @@ func (r *replay) keep() {
 		}
 		l.begin()
 		p.gen = []event{{grant: l.Grant(), own: r.reading.Own}}
-		l.bound = r.binding()
+		l.generator = r.binding()
 	}
 	l.run(r.ctx)
 	if !r.over {

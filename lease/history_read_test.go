@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -34,17 +33,17 @@ func meanwhile(prefix string, f func()) fault {
 func TestHistoryThatIsTrimmedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		ids := stamps(t, m, 4*machine.Embedded, time.Hour)
+		ids := stamps(t, m, 4*protocol.MaxEnded, time.Hour)
 		m.becomes(meanwhile(book.HistoryPrefix, func() {
 			m.becomes()
-			ids = append(ids, stamps(t, m, 3*machine.Embedded, 2*machine.Embedded*time.Second)...)
+			ids = append(ids, stamps(t, m, 3*protocol.MaxEnded, 2*protocol.MaxEnded*time.Second)...)
 		}))
 		h, err := ReadHistory(t.Context(), m)
 		require.NoError(t, err)
 		require.Positive(t, m.record(0).Chunks.First)
 		for i, id := range ids {
 			_, err := h.Whois(id)
-			if i >= len(ids)-machine.Embedded {
+			if i >= len(ids)-protocol.MaxEnded {
 				require.NoError(t, err)
 			}
 			require.NotErrorIs(t, err, ErrNeverIssued)
@@ -96,7 +95,7 @@ func TestHistoryOfAStoreThatLosesItsEntries(t *testing.T) {
 func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		ids := stamps(t, m, 3*machine.Embedded, 0)
+		ids := stamps(t, m, 3*protocol.MaxEnded, 0)
 		m.stores(book.ChunkKey(0, 0), "?")
 		h, err := ReadHistory(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -35,14 +34,14 @@ func stamps(t *testing.T, m Store, n int, history time.Duration) (ids []snowflak
 func TestWhoisFindsEveryEarlierHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		for i, id := range stamps(t, m, 5*machine.Embedded, 0) {
+		for i, id := range stamps(t, m, 5*protocol.MaxEnded, 0) {
 			h, err := Whois(t.Context(), m, id)
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprint("owner ", i), h.Owner)
 		}
 		r := m.record(0)
 		assert.Equal(t, protocol.Chunks{First: 0, Next: 4}, r.Chunks)
-		assert.LessOrEqual(t, len(r.Ended), machine.Embedded)
+		assert.LessOrEqual(t, len(r.Ended), protocol.MaxEnded)
 	})
 }
 
@@ -51,7 +50,7 @@ func TestWhoisFindsEveryEarlierHolder(t *testing.T) {
 func TestHistoryIsTrimmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		ids := stamps(t, m, 10*machine.Embedded, 2*machine.Embedded*time.Second)
+		ids := stamps(t, m, 10*protocol.MaxEnded, 2*protocol.MaxEnded*time.Second)
 		r := m.record(0)
 		assert.LessOrEqual(t, r.Chunks.Next-r.Chunks.First, 4)
 		left, err := m.List(t.Context(), book.HistoryPrefix)
@@ -59,7 +58,7 @@ func TestHistoryIsTrimmed(t *testing.T) {
 		assert.Len(t, left, r.Chunks.Next-r.Chunks.First)
 		for i, id := range ids {
 			h, err := Whois(t.Context(), m, id)
-			if i >= len(ids)-2*machine.Embedded {
+			if i >= len(ids)-2*protocol.MaxEnded {
 				require.NoError(t, err)
 				require.Equal(t, fmt.Sprint("owner ", i), h.Owner)
 			} else if err != nil {
@@ -104,7 +103,7 @@ func TestWhoisReturnsErrNeverIssuedBesideAHolding(t *testing.T) {
 func TestHistoryOfALostRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		ids := stamps(t, m, machine.Embedded+1, 0)
+		ids := stamps(t, m, protocol.MaxEnded+1, 0)
 		m.becomes(refuses(book.RecordPrefix))
 		_, err := acquire(t, m, plain, clockAt(0), named("loser"))
 		require.ErrorIs(t, err, errDown)
@@ -114,7 +113,7 @@ func TestHistoryOfALostRace(t *testing.T) {
 		require.Len(t, left, 1, "it stored a part")
 		m.becomes()
 		time.Sleep(span) // until it has given up
-		ids = append(ids, stamps(t, m, machine.Embedded+1, 0)...)
+		ids = append(ids, stamps(t, m, protocol.MaxEnded+1, 0)...)
 		for _, id := range ids {
 			_, err := Whois(t.Context(), m, id)
 			require.NoError(t, err)
@@ -127,13 +126,13 @@ func TestHistoryOfALostRace(t *testing.T) {
 func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		ids := stamps(t, m, 2*machine.Embedded, 0)
+		ids := stamps(t, m, 2*protocol.MaxEnded, 0)
 		m.set(func() { delete(m.entries, book.ChunkKey(0, 0)) })
 		_, err := Whois(t.Context(), m, ids[0])
 		require.ErrorIs(t, err, ErrForgotten)
 		_, err = Whois(t.Context(), m, ids[len(ids)-1])
 		require.NoError(t, err)
-		later := stamps(t, m, 2*machine.Embedded, 0)
+		later := stamps(t, m, 2*protocol.MaxEnded, 0)
 		require.Positive(t, m.record(0).Chunks.First)
 		_, err = Whois(t.Context(), m, ids[0])
 		require.ErrorIs(t, err, ErrForgotten)
@@ -183,6 +182,6 @@ func TestUnreadableHistoryIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.stores(book.ChunkKey(0, 0), "?")
-		stamps(t, unreadable{m, book.ChunkKey(0, 0), "1"}, 2*machine.Embedded, 0)
+		stamps(t, unreadable{m, book.ChunkKey(0, 0), "1"}, 2*protocol.MaxEnded, 0)
 	})
 }

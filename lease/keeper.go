@@ -8,6 +8,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
+// The files keeper*.go are the goroutine that keeps a lease: it renews the window, answers calls
+// that need more, heals the store, and replaces a lost worker ID. Its log is in journal.go.
+
 // run keeps the lease until ctx is done, or until the lease ends because its worker ID was
 // lost.
 func (l *Lease) run(ctx context.Context) {

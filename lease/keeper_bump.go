@@ -46,7 +46,7 @@ func (l served) Bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 		}
 		return err
 	}
-	l.publish(h)
+	l.grantWindow(h)
 	l.lower(h.Window.Begin())
 	return nil
 }

@@ -24,7 +24,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 		s := l.newSearch(ctx)
 		a, saved, err := s.find()
 		if err == nil {
-			l.hold(s.line, a, saved)
+			l.adopt(s.line, a, saved)
 			s.forgetOwner(a)
 			waits, ended := l.settle(ctx)
 			if err = book.Ended(s.line, waits, s.because(ended)); err == nil {
@@ -52,7 +52,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 // begin grants the window for the first time.
 func (l *Lease) begin() {
 	h := <-l.slot
-	l.publish(h)
+	l.grantWindow(h)
 	l.give(h)
 }
 
@@ -115,8 +115,8 @@ func (l *Lease) newSearch(ctx context.Context) *search {
 	return newSearch(s, needs{&l.o, &l.known, l.cloning, offline, &l.accepted, l.Grant().To, searchLog{l}})
 }
 
-// hold takes over the worker ID of an attempt whose record was saved.
-func (l *Lease) hold(s book.Line, a attempt, saved protocol.Record) {
+// adopt takes over the worker ID of an attempt whose record was saved.
+func (l *Lease) adopt(s book.Line, a attempt, saved protocol.Record) {
 	a.window.To = saved.BoundOf(a.window.Seq)
 	l.known.horizon.Reached(saved.Bound(), a.begun.Steady())
 	h := &hold.Hold{Rules: l.o.rules(), Own: saved, Window: a.window, Born: a.born, Passed: l.known.passed, Horizon: l.known.horizon,

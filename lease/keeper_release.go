@@ -20,7 +20,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return errZero
 	}
 	l.mu.Lock()
-	stop := l.bound.Stop
+	stop := l.generator.Stop
 	l.mu.Unlock()
 	var next time.Time
 	if stop != nil {

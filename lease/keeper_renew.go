@@ -34,9 +34,9 @@ func (l *Lease) advance(ctx context.Context) error {
 	err = leaseError(h.Renew(l.renewing(ctx), l.accepted.Load()))
 	l.known.horizon = h.Horizon
 	if h.Granted && h.Window != w {
-		l.publish(h)
+		l.grantWindow(h)
 		l.mu.Lock()
-		look := l.bound.Look
+		look := l.generator.Look
 		l.mu.Unlock()
 		if look != nil && h.Window.Above != w.Above {
 			look()

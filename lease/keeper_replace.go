@@ -31,7 +31,7 @@ func (l *Lease) lose(lost error) {
 	if cloned {
 		l.stats.Clones++
 	}
-	look := l.bound.Look
+	look := l.generator.Look
 	l.loss, l.failing, l.cause = lost, nil, nil
 	l.tell()
 	l.mu.Unlock()

@@ -31,7 +31,7 @@ type Lease struct {
 	standing                         // what calls are told
 	running                          // the goroutine that renews
 	known    known                   // what that goroutine, and Acquire before it, have learned
-	log      journal                 // used by whoever uses known
+	log      journal                 // what it has logged; used by the goroutine that uses known
 }
 
 // known is what a lease knows from one hold to the next. The goroutine that renews uses it, and
@@ -117,10 +117,10 @@ func (l *Lease) bind(b binding) error {
 	if l.err != nil {
 		return l.err
 	}
-	if l.bound.Stop != nil {
+	if l.generator.Stop != nil {
 		return ErrInUse
 	}
-	l.bound = b
+	l.generator = b
 	return nil
 }
 
@@ -152,8 +152,8 @@ func (l *Lease) Stats() Stats {
 	return s
 }
 
-// publish grants the window of a hold that was taken out of the slot.
-func (l *Lease) publish(h *hold.Hold) {
+// grantWindow grants the window of a hold that was taken out of the slot.
+func (l *Lease) grantWindow(h *hold.Hold) {
 	w := h.Window
 	h.Granted = true
 	l.grant.Store(&granted{snowflake.Grant{Worker: h.Own.Worker, ClockSeq: w.Seq, From: w.Begin(), To: w.To}, h.Born})

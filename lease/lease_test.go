@@ -136,7 +136,7 @@ func TestCloneIsRefusedAtItsNextRenewal(t *testing.T) {
 		twin := *h // as if the machine had been cloned
 		a.give(h)
 		<-b.slot
-		b.publish(&twin)
+		b.grantWindow(&twin)
 		b.give(&twin)
 		time.Sleep(span)
 		alive, dead := a, b

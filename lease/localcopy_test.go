@@ -19,7 +19,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 func withCopy(dir string) func(*Options) {
@@ -121,7 +121,7 @@ func TestLocalCopySendsAllOfTheHistory(t *testing.T) {
 		h := mustAcquire(t, m, plain, clockAt(0), withCopy(dir))
 		m.becomes(down)
 		var ids []snowflake.ID
-		for range 2*machine.Embedded + 1 {
+		for range 2*protocol.MaxEnded + 1 {
 			id, err := h.g.NextID()
 			require.NoError(t, err)
 			ids = append(ids, id)

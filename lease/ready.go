@@ -20,7 +20,7 @@ func (l *Lease) Ready() error {
 	}
 	now := l.o.now()
 	l.mu.Lock()
-	ready := l.bound.Ready
+	ready := l.generator.Ready
 	l.mu.Unlock()
 	if ready == nil {
 		ready = func() error { return l.unbound(now) }

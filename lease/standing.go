@@ -13,10 +13,10 @@ import (
 
 // standing is what calls are told of the lease. mu guards the other fields.
 type standing struct {
-	mu    sync.Mutex
-	bound binding // the generator; zero if there is none yet
-	stats Stats
-	wiped bool // the store lost the record, and perhaps more that is not put back yet
+	mu        sync.Mutex
+	generator binding // zero if there is none yet
+	stats     Stats
+	wiped     bool // the store lost the record, and perhaps more that is not put back yet
 	troubles
 	waiting
 	done chan struct{} // closed when err is set

@@ -66,8 +66,8 @@ func eachStory(archive string, f func(name, text string) string) string {
 }
 
 func TestStories(t *testing.T) {
-	defer func(old func(int64) int64, most int) { machine.Dice, machine.MaxStores = old, most }(machine.Dice, machine.MaxStores)
-	machine.MaxStores = 64 // also in the simulator
+	defer func(old func(int64) int64, most int) { machine.Dice, book.MaxStores = old, most }(machine.Dice, book.MaxStores)
+	book.MaxStores = 64 // also in the simulator
 	files, err := fs.Glob(archives, "testdata/stories/*")
 	require.NoError(t, err)
 	for _, file := range files {

@@ -27,7 +27,7 @@ func (l *Lease) Hold() (done func()) {
 // all of its grant.
 func (l *Lease) next() (at time.Time, ok bool) {
 	l.mu.Lock()
-	floor := l.bound.Floor
+	floor := l.generator.Floor
 	l.mu.Unlock()
 	if floor != nil {
 		at = floor()

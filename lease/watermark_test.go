@@ -497,8 +497,8 @@ func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 // it was booted. What it saw of a holder that died serves its next calls, whichever way it opens a
 // directory, and its leases.
 func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
-	defer func(old int) { machine.MaxStores = old }(machine.MaxStores)
-	machine.MaxStores = 64 // also in the simulator
+	defer func(old int) { book.MaxStores = old }(book.MaxStores)
+	book.MaxStores = 64 // also in the simulator
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		dead := mustAcquire(t, m, fleet, clockAt(0), lasting(30*time.Second))
@@ -536,8 +536,8 @@ func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
 // one or a closed door that this process saw long ago. The process waits for the holder as if it had
 // never seen them, and no ID repeats.
 func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
-	defer func(old int) { machine.MaxStores = old }(machine.MaxStores)
-	machine.MaxStores = 64 // also in the simulator
+	defer func(old int) { book.MaxStores = old }(book.MaxStores)
+	book.MaxStores = 64 // also in the simulator
 	// This process looks at m, and the holder is another one, at m.asks.
 	for _, lost := range []string{"", book.RecordKey(0), book.DoorKey} {
 		for _, away := range []time.Duration{time.Second, protocol.Healing(ms)} { // after it saw that nothing is lost any more

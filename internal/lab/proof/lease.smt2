@@ -78,7 +78,7 @@
 ; counterexample. ----
 
 (define-fun put-compares-versions () Bool true)                        ; Store.Put
-(define-fun grant-is-saved-first () Bool true)                         ; hold.Hold.move, Lease.publish
+(define-fun grant-is-saved-first () Bool true)                         ; hold.Hold.change, Lease.grantWindow
 (define-fun stamps-lie-in-the-grant () Bool true)                      ; the generator
 (define-fun tokens-are-compared () Bool true)                          ; protocol.Judge
 (define-fun holder-begins-at-the-bound () Bool true)                   ; protocol.Record.Start, protocol.Record.Take
@@ -359,7 +359,7 @@
 (check-sat)
 (pop)
 
-; wiped.Confirm, Lease.publish
+; wiped.Confirm, Lease.grantWindow
 (push)
 (echo "a newcomer gets its answer, and is granted its window")
 (assert (and same-time same-store same-losses same-line same-sent same-over same-next same-top
@@ -371,7 +371,7 @@
 (check-sat)
 (pop)
 
-; hold.Hold.saved, Lease.publish
+; hold.Hold.noteSaved, Lease.grantWindow
 (push)
 (echo "a holder gets its answer, and is granted more or goes on as before")
 (assert (and same-time same-store same-losses same-line same-sent same-over same-next same-top

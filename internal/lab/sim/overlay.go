@@ -19,7 +19,7 @@ import (
 
 // The simulator runs the real code with two changes. The files by which packages snowflake and
 // lease/internal/machine use the computer's clocks, timers, random numbers and disk are replaced by
-// files that use the simulator's. And the code contains the mutants. The compiler gets the changed
+// files that use the simulator's; so are two limits, by lower ones. And the code contains the mutants. The compiler gets the changed
 // files by go build -overlay, so the source and all other builds stay free of the simulator.
 
 // seamFiles has the simulator's own files: replaced/F.txt in place of the source's F, and
@@ -32,7 +32,7 @@ var seamFiles embed.FS
 var probes = must(parseMutants("overlay.go", `
 name: probes
 +++ lease/lease.go
- func (l *Lease) publish(h *hold.Hold) {
+ func (l *Lease) grantWindow(h *hold.Hold) {
 +	l.grants(h)
 `))
 

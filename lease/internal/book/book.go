@@ -152,9 +152,9 @@ func listed(s Line, prefix string) (map[int]driver.Entry, error) {
 	return found, err
 }
 
-// Replace saves r in place of old, and drops from the history what ended longer ago than keep. It
+// SaveWithHistory saves r in place of old, and drops from the history what ended longer ago than keep. It
 // also returns the record that it tried to save.
-func Replace(s Line, keep time.Duration, old, r protocol.Record) (saved, tried protocol.Record, err error) {
+func SaveWithHistory(s Line, keep time.Duration, old, r protocol.Record) (saved, tried protocol.Record, err error) {
 	forget := s.Read().Own.Add(-keep).UTC()
 	r, chunk := r.Succeed(old, forget)
 	r.Version = old.Version

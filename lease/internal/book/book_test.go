@@ -108,13 +108,13 @@ func TestStoresThatAreRememberedAreBounded(t *testing.T) {
 		driver.Store
 		n int
 	}
-	defer func(old int) { machine.MaxStores = old }(machine.MaxStores)
-	machine.MaxStores = 8
+	defer func(old int) { MaxStores = old }(MaxStores)
+	MaxStores = 8
 	first := seenOf(store{n: 0})
 	assert.Same(t, first, seenOf(store{n: 0}))
-	for n := range machine.MaxStores + 2 {
+	for n := range MaxStores + 2 {
 		seenOf(store{n: 1 + n})
 	}
-	require.Len(t, remembered.stores, machine.MaxStores)
+	require.Len(t, remembered.stores, MaxStores)
 	assert.NotSame(t, first, seenOf(store{n: 0}))
 }

@@ -48,14 +48,14 @@ func (r Reading) Steady() time.Time { return r.At.Add(r.Asleep) }
 
 // Floor is what a holder may still stamp.
 type Floor struct {
-	Granted bool      // a window was granted; then next and fixed are set
+	Granted bool      // a window was granted; then Next and Fixed are set
 	Next    time.Time // the first instant that the generator may still stamp
-	Fixed   bool      // next does not rise
-	Open    time.Time // the first instant that an open Hold may have stamped; zero if none is open
+	Fixed   bool      // Next does not rise
+	Open    time.Time // the first instant stamped under an open Lease.Hold, at the earliest; zero if none is open
 }
 
 // Least returns what a save says of the window w: the first instant that this holder may stamp, or
-// that a Hold may have stamped. If noFloor is set, it does not rise. granted says that w is the
+// may have stamped under an open Lease.Hold. If noFloor is set, it does not rise. granted says that w is the
 // window that was granted: until then, the generator stamps the window before.
 func (f Floor) Least(w protocol.Window, granted bool) (at time.Time, noFloor bool) {
 	at = w.Begin()

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// remembered has what this process has seen of the machine.MaxStores stores that it opened last,
+// remembered has what this process has seen of the MaxStores stores that it opened last,
 // the latest last, for the time that healing returns. Each reading, search and lease of a store
 // goes on with it.
 var remembered struct {
@@ -30,7 +30,7 @@ type seenStore struct {
 // seenOf returns what this process has seen of s.
 func seenOf(s driver.Store) *Sightings {
 	is := identity(s)
-	if is == nil || machine.MaxStores == 0 {
+	if is == nil || MaxStores == 0 {
 		return newSightings()
 	}
 	remembered.Lock()
@@ -42,7 +42,7 @@ func seenOf(s driver.Store) *Sightings {
 		of = remembered.stores[i]
 		remembered.stores = slices.Delete(remembered.stores, i, i+1)
 	}
-	if len(remembered.stores) == machine.MaxStores {
+	if len(remembered.stores) == MaxStores {
 		remembered.stores = slices.Delete(remembered.stores, 0, 1)
 	}
 	of.opened = now
@@ -119,7 +119,7 @@ func (s *Sightings) Forget(key string) {
 
 // Lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
 // longer it has lasted by what was noted before. So processes that take turns at a wait lose
-// nothing of it. What was noted longer than gap ago does not count, as in sees.
+// nothing of it. What was noted longer than gap ago does not count, as in Sees.
 func (s *Sightings) Lasts(key, name string, known time.Duration, m protocol.Moment, gap time.Duration) (more time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -52,7 +52,7 @@ func (h *Horizon) Observe(now, at time.Time) {
 	h.Read, h.at = now, at
 }
 
-// Mends says what ends the refusals of leap.
+// Mends says what ends the refusals of Leap.
 func (h *Horizon) Mends(maxLeap time.Duration) string {
 	if h.OwnClock {
 		return "IDs are issued again when this clock agrees with the store's, or after AcceptLeap"
@@ -71,7 +71,7 @@ func slack(passed time.Duration) time.Duration { return passed/8 + slew }
 const slew = 50 * time.Millisecond
 
 // Leap refuses a bound, one window ahead of the clock at begun, that is too far ahead of the
-// engine's time then. If this time is zero, because the store shares our clock, leap compares with
+// engine's time then. If this time is zero, because the store shares our clock, Leap compares with
 // the monotonic time since the highest bound was saved. At the first acquisition there is nothing
 // to compare with. If accepted is set, nothing is too far.
 func (h *Horizon) Leap(r Rules, worker int, bound, engine, begun time.Time, accepted bool) error {

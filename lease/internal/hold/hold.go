@@ -18,13 +18,13 @@ type Hold struct {
 	Rules   Rules
 	Own     protocol.Record // as last known to be stored
 	Window  protocol.Window // what may be stamped
-	Granted bool            // window is in the grant, because the clock has reached it
+	Granted bool            // Window was granted, because the clock has reached it
 	Born    uint64          // the machine's generation before the store was asked for the worker ID
-	Doubt   Doubt           // whether the stored record is own
+	Doubt   Doubt           // whether the stored record is Own
 
 	Tried []protocol.Record // by saves without an answer: each may have been stored, or may be yet
 	Freed bool              // a release has had no answer: others may have the worker ID by now
-	Heard Heard             // when own was saved
+	Heard Heard             // when Own was saved
 
 	// Overdue says that a save came so late that the holder may have counted as dead, and that the
 	// holder has not looked at the watermark since.
@@ -43,7 +43,7 @@ type Hold struct {
 type Doubt uint8
 
 const (
-	Sure      Doubt = iota // the stored record is own, or another holder's
+	Sure      Doubt = iota // the stored record is Own, or another holder's
 	unsure                 // a save failed, so the stored record has to be read before the next one
 	returning              // unsure, and the record was sent to be put back, perhaps too late
 )
@@ -53,7 +53,7 @@ type Heard struct {
 	Renewed time.Time // when the last save began, by the monotonic clock,
 	Read    time.Time // and what the clock read then
 
-	// At is when the last save had been made, by the steady clock. It is not before record.Renewed,
+	// At is when the last save had been made, by the steady clock. It is not before Record.Renewed,
 	// so that no leap hides in the time that the save took.
 	At time.Time
 }

@@ -16,18 +16,18 @@ import (
 func (h *Hold) Renew(s book.Line, accepted bool) error {
 	now := s.Read()
 	h.Horizon.Observe(now.Own, now.Steady())
-	bound := times.Later(h.Window.To, now.Own.Add(h.Rules.Window))
+	bound := times.Later(h.Window.To, h.Own.BoundAt(now.Own))
 	leap := h.leap(bound, now, accepted)
 	to := bound
 	if leap != nil {
 		to = h.Window.To
 	}
-	err := h.push(s, to, now)
+	err := h.moveBound(s, to, now)
 	if leap != nil && (err == nil || errors.Is(err, ErrRestored)) {
 		err = leap
 		// The answer has told the holder the store's time.
 		if h.Horizon.OwnClock && h.leap(bound, now, accepted) == nil {
-			err = h.push(s, bound, now)
+			err = h.moveBound(s, bound, now)
 		}
 	}
 	return err
@@ -42,10 +42,10 @@ func (h *Hold) leap(bound time.Time, now book.Reading, accepted bool) error {
 	return h.Horizon.Leap(h.Rules, h.Own.Worker, bound, engine, now.Steady(), accepted)
 }
 
-// push moves the bound. now is when the renewal began.
-func (h *Hold) push(s book.Line, bound time.Time, now book.Reading) error {
+// moveBound moves the bound. now is when the renewal began.
+func (h *Hold) moveBound(s book.Line, bound time.Time, now book.Reading) error {
 	w, own := h.Window, h.Own
-	err := h.move(s, func(r protocol.Record) protocol.Record {
+	err := h.change(s, func(r protocol.Record) protocol.Record {
 		r = r.Extend(w, bound)
 		r.Least, r.NoFloor = s.Floor().Least(w, h.Granted)
 		return r
@@ -73,9 +73,9 @@ func (h *Hold) Bump(s book.Line, now time.Time) error {
 	}
 	w := protocol.Window{Seq: seq, From: h.Rules.Begin(begin, now), Before: begin}
 	var own protocol.Record
-	err := h.moveAgain(s, func(r protocol.Record) protocol.Record {
+	err := h.restoreAndChange(s, func(r protocol.Record) protocol.Record {
 		own = r
-		r = r.Extend(w, now.Add(h.Rules.Window))
+		r = r.Extend(w, r.BoundAt(now))
 		h.Lowered = times.Later(h.Lowered, r.Least)
 		r.Least, r.To = times.Earlier(r.Least, w.From), times.Later(r.To, h.Window.To)
 		return r
@@ -103,7 +103,7 @@ func (h *Hold) Release(s book.Line, next time.Time, stopped bool) error {
 		state = protocol.StateSpent
 	}
 	// After a loss, next may be an instant under the worker ID that was lost.
-	return h.moveAgain(s, func(r protocol.Record) protocol.Record {
+	return h.restoreAndChange(s, func(r protocol.Record) protocol.Record {
 		r = r.Release(h.Window, next, state, h.Rules.Layout.Unit)
 		if !stopped {
 			r.Prior = r.Prior.And(protocol.Prior{Least: r.Least, To: next})

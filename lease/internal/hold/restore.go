@@ -35,13 +35,13 @@ func (h *Hold) restore(s book.Line, found protocol.Record) error {
 	if err := h.mayRestore(s); err != nil {
 		return err
 	}
-	h.saved(s, saved, read)
+	h.noteSaved(s, saved, read)
 	s.Restored(saved.Worker)
 	return ErrRestored
 }
 
 // mayRestore returns an error that matches ErrLost if somebody may have taken the worker ID for
-// free since own was saved, or since a release that had no answer. It is asked before the record is
+// free since h.Own was saved, or since a release that had no answer. It is asked before the record is
 // put back, and again when it is known to be there: if the process or the request stood still
 // meanwhile, the record may have been another holder's, and have been lost once more.
 func (h *Hold) mayRestore(s book.Line) error {

@@ -11,27 +11,28 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
-// move saves the record after change. change must not make a bound earlier that is in use.
-// If the record was lost and is put back, move returns ErrRestored; change is not made.
-func (h *Hold) move(s book.Line, change func(protocol.Record) protocol.Record) error {
+// change saves the record that edit returns. edit must not make a bound earlier that is in use. If
+// the record was lost and is put back, change returns ErrRestored, and the edit is not saved.
+func (h *Hold) change(s book.Line, edit func(protocol.Record) protocol.Record) error {
 	own, was := h.Own, h.Heard
-	err := h.save(s, change)
+	err := h.save(s, edit)
 	// Even if this save fails, an earlier one, whose answer was lost, may have been stored late.
 	h.Overdue = h.Overdue || was.silence(own, s.Read(), h.Own.Renewed) > h.Rules.Window*15/16
 	return err
 }
 
-// moveAgain is move. If the record was lost and is put back, moveAgain makes the change afterwards.
-func (h *Hold) moveAgain(s book.Line, change func(protocol.Record) protocol.Record) (err error) {
+// restoreAndChange is change. If the record was lost and is put back, restoreAndChange saves the
+// edit afterwards.
+func (h *Hold) restoreAndChange(s book.Line, edit func(protocol.Record) protocol.Record) (err error) {
 	for range book.MaxConflicts {
-		if err = h.move(s, change); !errors.Is(err, ErrRestored) {
+		if err = h.change(s, edit); !errors.Is(err, ErrRestored) {
 			return err
 		}
 	}
 	return err
 }
 
-func (h *Hold) save(s book.Line, change func(protocol.Record) protocol.Record) error {
+func (h *Hold) save(s book.Line, edit func(protocol.Record) protocol.Record) error {
 	if h.Doubt != Sure {
 		if err := h.look(s); err != nil {
 			return err
@@ -39,9 +40,9 @@ func (h *Hold) save(s book.Line, change func(protocol.Record) protocol.Record) e
 	}
 	for try := 1; ; try++ {
 		read := s.Read()
-		saved, tried, err := book.Replace(s, h.Rules.History, h.Own, change(h.Own))
+		saved, tried, err := book.SaveWithHistory(s, h.Rules.History, h.Own, edit(h.Own))
 		if err == nil {
-			h.saved(s, saved, read)
+			h.noteSaved(s, saved, read)
 			return nil
 		}
 		// Clip, so that a copy of h shares no room with it.
@@ -64,8 +65,8 @@ func (h *Hold) save(s book.Line, change func(protocol.Record) protocol.Record) e
 // after all, the lease ends.
 const maxTried = 1000
 
-// saved notes that the record is stored. read is what the clocks read before.
-func (h *Hold) saved(s book.Line, own protocol.Record, read book.Reading) {
+// noteSaved notes that the record is stored. read is what the clocks read before.
+func (h *Hold) noteSaved(s book.Line, own protocol.Record, read book.Reading) {
 	h.Own, h.Doubt, h.Tried = own, Sure, nil
 	h.Heard = Heard{read.At, read.Own, s.Read().Steady()}
 }

@@ -45,14 +45,6 @@ func OpenVMClock(path string) (*atomic.Uint64, error) {
 // name of the host since then; an empty name if the system does not tell.
 var BootClock = kernelBoot
 
-// Embedded is how many ended holdings a record keeps itself. In the simulator they are fewer, so
-// that worker IDs which change hands a few times have a longer history, too.
-const Embedded = 8
-
-// MaxStores is how many stores a process remembers, and what it has seen of them. In the simulator
-// all processes are one, and remember nothing for each other.
-var MaxStores = 1024
-
 // Sync is what the kernel says of the host's clock: see lease.ClockSync.
 type Sync struct {
 	Known, Synchronized bool

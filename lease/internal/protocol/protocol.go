@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/times"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // ErrLost is lease.ErrLost.
@@ -24,7 +23,7 @@ var ErrLost = errors.New("lease: the worker ID is lost")
 // If found is the holder's, Judge returns the record from which the holder continues. It has the
 // bounds of both, in case the store lost the latest saves. If the holder's record was lost, or an
 // earlier holder put back its own in its place, the error matches ErrGone, and the holder may
-// replace found by own. Otherwise the error matches ErrLost; it is an *overlap if the other
+// replace found by own. Otherwise the error matches ErrLost; it is an *Overlap if the other
 // holder's window may overlap w.
 func Judge(own Record, w Window, tried []Record, found Record) (Record, error) {
 	if found.Retired() {
@@ -55,7 +54,7 @@ func Judge(own Record, w Window, tried []Record, found Record) (Record, error) {
 // ErrGone says that a holder's record is no longer in the store.
 var ErrGone = errors.New("lease: the record is lost")
 
-// Overlap is the loss of a worker ID to a holder that may stamp the same times, [from, to).
+// Overlap is the loss of a worker ID to a holder that may stamp the same times, [From, To).
 type Overlap struct {
 	error
 	From, To time.Time
@@ -115,7 +114,7 @@ func (r Record) Take(w Window, by Holder, least time.Time, c Clocks) Record {
 	next := r
 	next.Holder, next.Prior = by, r.leaves(c)
 	next.State, next.Least, next.NoFloor, next.Waited = StateHeld, least, false, Waited{}
-	return next.withWindow(w, times.Later(w.Before, c.Own.Add(by.Window)))
+	return next.withWindow(w, times.Later(w.Before, by.BoundAt(c.Own)))
 }
 
 // leaves returns what the holder of r, and those before it, may still stamp.
@@ -195,7 +194,7 @@ func (r Record) Succeed(old Record, forget time.Time) (next Record, chunk []Hold
 	again := r.Holding() // in the history if a change to another clock sequence was given up
 	all := slices.DeleteFunc(slices.Clone(old.Ended), func(h Holding) bool { return h.same(ended) || h.same(again) })
 	if ended.From.Before(ended.To) {
-		if len(all) >= machine.Embedded { // and so again is not among them
+		if len(all) >= MaxEnded { // and so again is not among them
 			chunk, all = all, nil
 			r.Chunks.Next++
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
 // What no story of package lease reaches.
@@ -189,11 +188,11 @@ func TestHistoryOfTheNextRecord(t *testing.T) {
 func TestHoldingThatGoesOnIsNotInTheHistory(t *testing.T) {
 	first := rec("a", StateHeld, 3)
 	changed, _ := first.withWindow(Window{Seq: 1, From: at(1)}, at(4)).Succeed(first, at(-9))
-	for len(changed.Ended) < machine.Embedded {
+	for len(changed.Ended) < MaxEnded {
 		changed.Ended = append([]Holding{{Token: "b"}}, changed.Ended...)
 	}
 	again, chunk := changed.withWindow(Window{From: first.From}, at(5)).Succeed(changed, time.Time{})
-	assert.Equal(t, append(slices.Clone(changed.Ended[:machine.Embedded-1]), changed.Holding()), again.Ended)
+	assert.Equal(t, append(slices.Clone(changed.Ended[:MaxEnded-1]), changed.Holding()), again.Ended)
 	assert.Empty(t, chunk)
 	assert.Equal(t, changed.Chunks, again.Chunks)
 }

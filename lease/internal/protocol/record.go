@@ -49,8 +49,8 @@ type Record struct {
 	// Waited is how long a record whose State is StateLost is known to have been lost.
 	Waited Waited `json:"waited,omitzero"`
 
-	// Least is the time before which the holder stamps nothing any more, and none of its open Holds
-	// has stamped anything: see [Watermark]. If NoFloor is set, Least does not rise, because the
+	// Least is the holder's floor: the time before which it stamps nothing any more, and has stamped
+	// nothing under an open Lease.Hold. See [Watermark]. If NoFloor is set, Least does not rise, because the
 	// holder has no generator, or one that may go back.
 	Least   time.Time `json:"least,omitzero"`
 	NoFloor bool      `json:"noFloor,omitempty"`
@@ -91,6 +91,9 @@ type Holder struct {
 	// not know.
 	Offline bool `json:"offline,omitempty"`
 }
+
+// BoundAt returns the bound that the holder asks for when its clock reads now.
+func (h Holder) BoundAt(now time.Time) time.Time { return now.Add(h.Window) }
 
 // who names the holder, for people.
 func (h Holder) who() string { return Who(h.Owner, h.Host, h.PID) }
@@ -280,7 +283,7 @@ func (p Prior) And(q Prior) Prior {
 type Window struct {
 	Seq      int
 	From, To time.Time
-	Before   time.Time // the stored bound of the previous holder; not after from
+	Before   time.Time // the stored bound of the previous holder; not after From
 	Above    time.Time // the watermark when the window was saved: nothing is stamped before it
 }
 

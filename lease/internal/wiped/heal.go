@@ -82,7 +82,7 @@ func isAhead(s book.Line, w *book.Watch, own protocol.Record, most time.Time) (b
 // most is zero, this is not known, and RestoreWatermark takes the latest bound, because nothing
 // later is ever proposed. But a clock that was ahead once may have left a bound far ahead. Then it
 // takes the latest floor of a holder: nothing later was proposed while one of them lived. If none
-// did, what was proposed is at most skew after this clock, unless a reader's clock differed from it
+// did, what was proposed is at most Skew after this clock, unless a reader's clock differed from it
 // by more.
 func RestoreWatermark(s book.Line, m protocol.Watermark, own protocol.Record, most time.Time) (protocol.Watermark, error) {
 	if most.IsZero() {

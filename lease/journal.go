@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/cause"
 	"github.com/seed-5394e6b1/snowflake/internal/times"
+	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
@@ -75,6 +77,26 @@ func (j *journal) acquired(l *Lease) {
 	j.info(l, g.Worker, "worker ID acquired", "window", l.o.Window, "until", g.To)
 	j.checkExpiry(l)
 	j.checkAway(l)
+}
+
+// unguarded logs that the machine's device for clones cannot be used.
+func (j *journal) unguarded(l *Lease, err error) {
+	j.info(l, l.Worker(), "the machine's device for clones cannot be used", "path", vmclock.Device, "error", err,
+		"next", "IDs are issued all the same, but clones of this machine go unnoticed; let the process read the device")
+}
+
+// settings logs the settings with which the store's engine may lose acknowledged writes. It uses
+// nothing else of j, so it may be called by a goroutine of its own.
+func (j *journal) settings(l *Lease, unsafe []string, err error) {
+	if err != nil {
+		j.info(l, l.Worker(), "the store's settings cannot be read", "error", err,
+			"next", "IDs are issued all the same; docs/stores.md says which settings the store needs")
+	}
+	if len(unsafe) > 0 {
+		j.warn(l, l.Worker(), "the store may lose acknowledged writes, and then IDs may repeat",
+			"settings", strings.Join(unsafe, ", "),
+			"next", "IDs are issued all the same; change the settings, as docs/stores.md says")
+	}
 }
 
 func (j *journal) released(l *Lease, r protocol.Record) {
