@@ -17,12 +17,12 @@ func TestOneClientLeavesRoomForOthers(t *testing.T) {
 		{"[2001:db8::1]:4000", "[2001:db8::ffff]:4000", "[2001:db8:0:1::1]:4000"},
 	} {
 		l := load{max: 6, share: 4, of: map[string]int64{}}
-		ask := func(addr string, meanwhile func(*room)) *httptest.ResponseRecorder {
+		ask := func(addr string, inHandler func(*room)) *httptest.ResponseRecorder {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.RemoteAddr = addr
 			r = r.WithContext(context.WithValue(r.Context(), callKey{}, new(call)))
 			w := httptest.NewRecorder()
-			l.limited(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { meanwhile(&of(r.Context()).room) })).ServeHTTP(w, r)
+			l.limited(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { inHandler(&of(r.Context()).room) })).ServeHTTP(w, r)
 			return w
 		}
 		ask(c.slow, func(slow *room) {

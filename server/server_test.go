@@ -246,7 +246,7 @@ func TestDeadlineExceeded(t *testing.T) {
 			assert.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(err), protocol)
 		}
 		assert.Equal(t, 7*950*time.Millisecond, time.Since(begun))
-		assert.Empty(t, log.String(), "nobody has to mend anything")
+		assert.Empty(t, log.String(), "there is no fault to log")
 
 		hangs := brokenLease(t, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		s := newServer(t, hangs, &server.Options{Timeout: time.Second})

@@ -32,7 +32,7 @@ func TestULIDSeedsAreAsFewAsThePageSays(t *testing.T) {
 // TestThisLibraryRepeatsNoIDUnderFaults runs the three quickest faults, and checks the statements
 // of docs/compare.md about this library.
 func TestThisLibraryRepeatsNoIDUnderFaults(t *testing.T) {
-	depth.NeedFull(t, "it builds the standard library anew")
+	depth.NeedFull(t, "it rebuilds the standard library")
 	for fault, want := range map[string]string{
 		"in a process":  "2000 IDs, 0 duplicates, 2000 refused (snowflake: clock went backward",
 		"for each call": "100000 IDs, 0 duplicates",

@@ -12,7 +12,7 @@ import (
 // report writes the medians of the rounds, with the lowest and highest values.
 func report(w io.Writer, s *server, pool int, own []table, results [][]result) {
 	fmt.Fprintf(w, "\n### %s, buffer pool of %d MB\n\n", s.version, pool)
-	fmt.Fprintf(w, "| key, and indexes beside that on customer | insert, s | CPU of the server, s | write out, s | log, MB | single rows, a second | 1%% by key, ms | by created_at, ms |\n|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "| key, and indexes besides that on customer | insert, s | CPU of the server, s | write out, s | log, MB | single rows, a second | 1%% by key, ms | by created_at, ms |\n|---|---|---|---|---|---|---|---|\n")
 	for i, k := range own {
 		singles := func(r result) float64 { return float64(*singlesFlag) / r.singles.Seconds() }
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", title(k),
@@ -24,7 +24,7 @@ func report(w io.Writer, s *server, pool int, own []table, results [][]result) {
 			spread(results[i], "%.1f", func(r result) float64 { return ms(r.byKey) }),
 			spread(results[i], "%.1f", func(r result) float64 { return ms(r.byColumn) }))
 	}
-	fmt.Fprintf(w, "\n| key, and indexes beside that on customer | rows, MB | primary key, MB | created_at, MB | customer, MB | all, MB |\n|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "\n| key, and indexes besides that on customer | rows, MB | primary key, MB | created_at, MB | customer, MB | all, MB |\n|---|---|---|---|---|---|\n")
 	for i, k := range own {
 		fmt.Fprintf(w, "| %s |", title(k))
 		for _, part := range []string{theRows, theKey, byTime, byWhom} {

@@ -83,7 +83,7 @@ func goals(s *samples) []goal {
 		}
 	}
 	return append(all,
-		nearlyAll(s, "99% of the ceiling beside callers that give up", "Deadlines/bits=1/lib=ours/callers=400", "At the ceiling"),
+		nearlyAll(s, "99% of the ceiling with callers that give up", "Deadlines/bits=1/lib=ours/callers=400", "At the ceiling"),
 		atMost(s, "Fill at most 1.0 ns an ID", "Fill/lib=ours", "ns/op", 1, unitOf(nanos, "ns"), "A batch"),
 		atMost(s, "100,000 IDs with BorrowAhead in at most 0.2 ms", "Burst/lib=ours/way=Fill,BorrowAhead", "ns/op", 0.2e6,
 			unitOf(millis, "ms"), "100,000 at once"),

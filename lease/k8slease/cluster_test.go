@@ -74,8 +74,8 @@ func TestCluster(t *testing.T) {
 // cluster is a server whose objects a test can change like kubectl.
 type cluster struct{ *kubetest.Server }
 
-// nobody is a cluster that gets no requests.
-var nobody = cluster{&kubetest.Server{Addr: "127.0.0.1:1"}}
+// unreachable is a cluster without a server.
+var unreachable = cluster{&kubetest.Server{Addr: "127.0.0.1:1"}}
 
 // leases returns the path of a namespace's Leases.
 func leases(namespace string) string {
@@ -372,7 +372,7 @@ func changeBeforeDelete(t *testing.T, c *cluster) {
 // client-go allows 5 requests a second by default.
 func TestRequestsHaveNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := nobody.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
+		s := unreachable.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
 			return status(req, http.StatusNotFound, "NotFound"), nil
 		})
 		begun := time.Now()
@@ -458,7 +458,7 @@ func deadConnections(t *testing.T, c *cluster) {
 // An API server whose etcd has no leader answers 500, and one that is stopping answers 503.
 func TestServerThatFails(t *testing.T) {
 	var code int
-	s := nobody.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
+	s := unreachable.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
 		return servertest.Answer(req, code, http.Header{"Content-Type": {"text/plain"}}, "etcdserver: no leader"), nil
 	})
 	for _, code = range []int{
@@ -470,7 +470,7 @@ func TestServerThatFails(t *testing.T) {
 		_, err = s.Put(t.Context(), "key", "version", nil)
 		refused(t, err, lease.ErrAway, "lease default/any")
 	}
-	s = nobody.through(t, "any", func(http.RoundTripper, *http.Request) (*http.Response, error) {
+	s = unreachable.through(t, "any", func(http.RoundTripper, *http.Request) (*http.Response, error) {
 		return nil, errors.New("http: server closed idle connection")
 	})
 	_, err := s.Get(t.Context(), "key")
@@ -484,7 +484,7 @@ func TestNothingIsLogged(t *testing.T) {
 	defer klog.CaptureState().Restore()
 	klog.LogToStderr(false)
 	klog.SetOutput(&log)
-	s := nobody.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
+	s := unreachable.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
 		resp := servertest.Answer(req, http.StatusOK, nil, "")
 		resp.Body = io.NopCloser(broken{})
 		return resp, nil

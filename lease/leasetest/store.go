@@ -466,7 +466,7 @@ func (s *suite) garbled() {
 	s.storage.Garble("a")
 	bad := s.getBad(another, "a")
 	if again := s.getBad(store, "a"); again.Version != bad.Version {
-		s.Fatalf("the version of an unreadable entry that nobody changes is %q, and then %q", bad.Version, again.Version)
+		s.Fatalf("the version of an unchanged unreadable entry is %q, and then %q", bad.Version, again.Version)
 	}
 	refused := func(store lease.Store, versions ...string) {
 		s.Helper()

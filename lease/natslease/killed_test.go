@@ -22,7 +22,7 @@ func TestFileThatIsLostInACrash(t *testing.T) {
 	versions := map[string]bool{}
 	put := func(old, value string) lease.Entry {
 		e := servertest.Must(store.Put(t.Context(), "worker/1", old, []byte(value)))(t)
-		require.False(t, versions[e.Version], "the version %s comes again", e.Version)
+		require.False(t, versions[e.Version], "the version %s repeats", e.Version)
 		versions[e.Version] = true
 		return e
 	}

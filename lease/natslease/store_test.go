@@ -184,7 +184,7 @@ func TestVersionsDoNotRepeatAfterAPurgeAndARestart(t *testing.T) {
 	for range 3 {
 		for range 3 {
 			e := servertest.Put(t, s, fmt.Sprint("key/", len(seen)), "", "value")
-			require.False(t, seen[e.Version], "the version %s comes again", e.Version)
+			require.False(t, seen[e.Version], "the version %s repeats", e.Version)
 			seen[e.Version] = true
 		}
 		servertest.Do(t, stream(t, m.Addr, space).Purge(t.Context()))

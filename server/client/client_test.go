@@ -133,7 +133,7 @@ func TestOldIDsAreDropped(t *testing.T) {
 			require.NoError(t, err, step.after)
 			assert.Equal(t, step.want, id, step.after)
 		}
-		assert.EqualValues(t, 3, s.calls.Load(), "it asks while nobody asks it")
+		assert.EqualValues(t, 3, s.calls.Load(), "it sends requests without calls")
 		_ = c.Close()
 	})
 }
@@ -230,7 +230,7 @@ func TestCallsReturnServersErrorDuringAnOutage(t *testing.T) {
 		}
 		assert.LessOrEqual(t, s.calls.Load(), int64(60))
 		time.Sleep(time.Hour)
-		assert.False(t, c.fetches(), "it goes on to fetch for nobody")
+		assert.False(t, c.fetches(), "it fetches without calls")
 		s.before = nil
 		id := servertest.Must(c.NextIDContext(t.Context()))(t)
 		assert.EqualValues(t, 1, id)

@@ -184,7 +184,7 @@ func TestSequencersNeverRepeatAnID(t *testing.T) {
 			defer mu.Unlock()
 			for i, n := range counts {
 				if n <= before[i]+1000 {
-					return fmt.Errorf("Sequencer %d gets no IDs any more", i)
+					return fmt.Errorf("Sequencer %d gets no more IDs", i)
 				}
 			}
 			return nil
@@ -285,7 +285,7 @@ func replicaOf(t testing.TB, client *redis.Client, addr string) {
 // with its old key.
 func TestSequencerIncreasesAfterTwoFailovers(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1"
+	const noServer = "127.0.0.1:1"
 	server := redistest.Start(t)
 	replica := redistest.StartReplica(t, server, server.Addr)
 	a, b := server.Client(t), replica.Client(t)
@@ -295,13 +295,13 @@ func TestSequencerIncreasesAfterTwoFailovers(t *testing.T) {
 		u.take(s, 1)
 		redistest.InStep(t, server, replica)
 		old := b.Get(t.Context(), sequenceKey).Val()
-		replicaOf(t, b, nobody)
+		replicaOf(t, b, noServer)
 		u.take(s, 900_000) // the replica does not get them
-		replicaOf(t, a, nobody)
+		replicaOf(t, a, noServer)
 		replicaOf(t, b, "")
 		replicaOf(t, a, replica.Addr)
 		redistest.Eventually(t, "the first server has the old key", func() bool { return a.Get(t.Context(), sequenceKey).Val() == old })
-		replicaOf(t, b, nobody)
+		replicaOf(t, b, noServer)
 		replicaOf(t, a, "")
 		from := serverTime(t, a).Add(MaxAhead).Truncate(time.Millisecond)
 		at := layouts.Redis().Decode(u.take(newSequencer(t, a, nil), 1000)[0]).Time

@@ -107,7 +107,7 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 		follow.PostgreSQL: {
 			{"commit", `BEGIN`, ``, ``, `COMMIT`},
 			{"prepared before", `BEGIN`, `PREPARE TRANSACTION 'one'`, ``, `COMMIT PREPARED 'one'`},
-			{"prepared meanwhile", `BEGIN`, ``, `PREPARE TRANSACTION 'two'`, `COMMIT PREPARED 'two'`},
+			{"prepared during the raise", `BEGIN`, ``, `PREPARE TRANSACTION 'two'`, `COMMIT PREPARED 'two'`},
 		},
 		follow.MySQL: {
 			{"commit", `BEGIN`, ``, ``, `COMMIT`},
