@@ -45,7 +45,7 @@ func (f *former) foreign(status int) failure {
 		return refused(status, connect.CodeUnimplemented, "the method needs HTTP/2")
 	case http.StatusTooManyRequests:
 		if f.Header().Get("Retry-After") == "" { // connect refuses a message because of its size
-			return refused(http.StatusRequestEntityTooLarge, connect.CodeResourceExhausted, "the request has over %d bytes", maxBody)
+			return refused(http.StatusRequestEntityTooLarge, connect.CodeInvalidArgument, "the request has over %d bytes", maxBody)
 		}
 	}
 	return failure{}

@@ -17,7 +17,7 @@ func TestForeignErrorsGetOneForm(t *testing.T) {
 		404: {Code: "not_found", Message: `there is no "/path" here`},
 		405: {Code: "unimplemented", Message: "the method is PUT: want GET"},
 		505: {Code: "unimplemented", Message: "the method needs HTTP/2"},
-		413: {Code: "resource_exhausted", Message: "the request has over 65536 bytes"},
+		413: {Code: "invalid_argument", Message: "the request has over 65536 bytes"},
 		415: {Code: "invalid_argument", Message: `the Content-Type "text/html" is not one of text/plain`},
 	} {
 		r := httptest.NewRequest(http.MethodPut, "/path", nil)

@@ -33,7 +33,7 @@
 // code, message and, if a field is invalid, field; in text it is the message.
 //
 //	invalid_argument    400  a field of the request is invalid (1)
-//	                    413  the request has over 64 KiB
+//	                    413  the request has over 64 KiB (in gRPC: resource_exhausted)
 //	                    415  the Content-Type is not one of the method's
 //	deadline_exceeded   408  the IDs of POST /identify did not arrive in time
 //	not_found           404  there is no such path

@@ -452,6 +452,7 @@ func TestLargeBodyIsTooLarge(t *testing.T) {
 		for announced, r := range map[bool]io.Reader{true: strings.NewReader(body), false: io.MultiReader(strings.NewReader(body))} {
 			resp, text := request(t, http.DefaultClient, http.MethodPost, url+path, r, "Content-Type", "application/json")
 			assert.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode, "%s, announced: %t: %s", path, announced, text)
+			assert.Contains(t, text, `"invalid_argument"`, "%s, announced: %t", path, announced)
 		}
 	}
 }
