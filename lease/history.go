@@ -11,7 +11,7 @@ import (
 
 // History is a copy of a store's records and history. It answers for many IDs what [Whois] answers
 // for one. Any number of goroutines may use it.
-type History struct{ index *history.Index }
+type History struct{ index history.Index }
 
 // ReadHistory reads the records and the history in s. The result is right for all IDs that were
 // issued before the call. So first read the IDs, and then the history: a later ID may look as if
@@ -25,7 +25,7 @@ func ReadHistory(ctx context.Context, s Store) (*History, error) {
 	if index == nil {
 		return nil, err
 	}
-	return &History{index}, err
+	return &History{*index}, err
 }
 
 // Layout returns the layout of the store's IDs.

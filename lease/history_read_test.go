@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
@@ -132,4 +133,17 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 		require.ErrorIs(t, err, ErrBadRecord)
 		require.Nil(t, h)
 	})
+}
+
+// The zero History knows no layout, and so no ID.
+func TestZeroHistory(t *testing.T) {
+	var h History
+	_, err := h.Whois(1)
+	require.ErrorIs(t, err, ErrNeverIssued)
+	require.ErrorIs(t, err, snowflake.ErrInvalidID)
+	before, after := h.Around(1)
+	require.Nil(t, before)
+	require.Nil(t, after)
+	require.Zero(t, h.Layout())
+	require.Zero(t, h.Begins())
 }
