@@ -3,12 +3,14 @@
 package lease
 
 import (
+	"encoding/json"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
@@ -36,4 +38,31 @@ func TestStoredRecordsKeepTheirForm(t *testing.T) {
 	value, err := r.Encode()
 	require.NoError(t, err)
 	require.JSONEq(t, string(stored), string(value))
+}
+
+// The same holds of the other entries that programs share.
+func TestOtherEntriesKeepTheirForm(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 8_000_000, time.UTC)
+	waited := protocol.Waited{For: time.Second, Host: "h", Boot: time.Minute, Wall: 5, Name: "n"}
+	keepsForm(t, `{"name": "s", "layout": {"epochMillis": 0, "unitNanos": 1000000, "timeBits": 41, "clockSeqBits": 2,
+		"datacenterBits": 0, "workerBits": 8, "sequenceBits": 4, "workerLast": false}, "open": true, "watermarked": true,
+		"waited": {"for": 1000000000, "host": "h", "boot": 60000000000, "wall": 5, "name": "n"}, "whole": 3000000000,
+		"opened": "2026-03-04T05:06:07.008Z", "healed": true, "floor": "2026-03-04T05:06:07.008Z", "trace": "f"}`,
+		protocol.Door{Name: "s", Layout: both, Open: true, Waited: waited, Watermarked: true,
+			Whole: 3 * time.Second, Opened: at, Healed: true, Floor: at, Trace: "f"})
+	keepsForm(t, `{"proposed": "2026-03-04T05:06:07.008Z", "published": "2026-03-04T05:06:07.008Z"}`,
+		protocol.Watermark{Proposed: at, Published: at})
+	keepsForm(t, `{"of": {"worker/7": {"version": "v",
+		"waited": {"for": 1000000000, "host": "h", "boot": 60000000000, "wall": 5, "name": "n"}}}}`,
+		book.Silence{Of: map[string]book.Unchanged{"worker/7": {Version: "v", Waited: waited}}})
+}
+
+func keepsForm[T any](t *testing.T, stored string, want T) {
+	t.Helper()
+	var read T
+	require.NoError(t, json.Unmarshal([]byte(stored), &read))
+	require.Equal(t, want, read)
+	value, err := json.Marshal(want)
+	require.NoError(t, err)
+	require.JSONEq(t, stored, string(value))
 }
