@@ -45,6 +45,8 @@
 //	                    505  gRPC's reflection needs HTTP/2
 //	unavailable         503  no ID or watermark now (2): retry after Retry-After, or elsewhere
 //	deadline_exceeded   504  the IDs would be too late: wait longer, or ask for fewer IDs
+//	failed_precondition 500  the layout's time has run out (in Connect: 400)
+//	internal            500  the server has failed: its log has the reason
 //
 //	(1) The error names the field, in gRPC with a BadRequest. If a number is too large, there is
 //	    also an ErrorInfo with the reason TOO_MANY and the maximum as max.
