@@ -162,8 +162,8 @@ func (f failure) rpc() *connect.Error {
 	return e
 }
 
-// statuses maps codes to HTTP statuses, as the Connect protocol does. Other codes, which are not the
-// client's fault, have status 500.
+// statuses maps codes to HTTP statuses, as the Connect protocol does. Other codes, which are not
+// the client's fault, have status 500.
 var statuses = map[connect.Code]int{
 	connect.CodeInvalidArgument:   http.StatusBadRequest,
 	connect.CodeUnauthenticated:   http.StatusUnauthorized,

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
-// A store has four methods: begin with the code of leasetest.Memory. A store for a
-// fleet keeps the same promises with its engine: Put replaces an entry only if it has the version that
-// the caller names, and entries are durable. Test the store with leasetest:
+// A store has four methods: begin with the code of leasetest.Memory. A store for a fleet keeps the
+// same promises with its engine: Put replaces an entry only if its version is still old, and entries
+// are durable. Test the store with leasetest:
 //
 //	func TestStore(t *testing.T) {
 //		leasetest.Run(t, func(t *testing.T) leasetest.Storage {

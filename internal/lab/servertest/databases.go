@@ -46,8 +46,8 @@ func pings(ready func(addr string) error, driver string, dsn func(addr string) s
 }
 
 // Postgres starts a PostgreSQL server with the superuser "owner" and this password, if it is not
-// empty, and waits until ready returns nil for the server's address. If ready is nil, it waits until
-// the driver pgx connects to PostgresURL. args are added to the server's arguments.
+// empty, and waits until ready returns nil for the server's address or, if ready is nil, until the
+// driver pgx connects to PostgresURL. args are added to the server's arguments.
 func Postgres(t testing.TB, password string, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()
 	ready = pings(ready, "pgx", PostgresURL)
@@ -98,7 +98,7 @@ func PostgresStandby(t testing.TB, primary string, ready func(addr string) error
 }
 
 // MariaDB starts a MariaDB server with the user "root", without a password, and waits until ready
-// returns nil for the server's address. If ready is nil, it waits until the driver mysql connects to
+// returns nil for the server's address or, if ready is nil, until the driver mysql connects to
 // MariaDBDSN. args are added to the server's arguments.
 func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr string, p *Process) {
 	t.Helper()

@@ -42,8 +42,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return NewProxyOf(t, target, "")
 }
 
-// NewProxyOf returns a Proxy whose Stall stalls both directions of the connections on which the text
-// was sent, and no others.
+// NewProxyOf returns a Proxy whose Stall stalls both directions of the connections on which the
+// text was sent, and no others.
 func NewProxyOf(t testing.TB, target, text string) *Proxy {
 	t.Helper()
 	return newProxyAt(t, "127.0.0.1:0", target, text)
