@@ -79,7 +79,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		l.cancel()
 		return nil, err
 	}
-	l.begin()
+	l.grantFirst()
 	l.log.acquired(l)
 	if unused != nil {
 		l.log.unguarded(l, unused)

@@ -20,8 +20,8 @@ type candidate struct {
 // choose picks the worker ID to take now. records are in the order of their worker IDs, and idle
 // returns how long one of them is known to be unchanged. skipped has the worker IDs that are left
 // out, with the reasons. former is the worker ID that the owner had last; it may have been given
-// back unused. If choose returns an error, wait is the time until a worker ID may come free, or 0 if that will
-// not happen.
+// back unused. If choose returns an error, wait is the time until a worker ID may come free, or 0
+// if that will not happen.
 func choose(
 	o *Options,
 	now time.Time,

@@ -19,7 +19,7 @@ import (
 func (s *search) find() (a attempt, saved protocol.Record, err error) {
 	for {
 		if s.read == nil {
-			if err := s.begin(); err != nil {
+			if err := s.beginRound(); err != nil {
 				return a, saved, book.Ended(s.line, s.full, s.because(err))
 			}
 		}
@@ -56,8 +56,8 @@ func (s *search) find() (a attempt, saved protocol.Record, err error) {
 	}
 }
 
-// begin begins a round.
-func (s *search) begin() (err error) {
+// beginRound begins a round.
+func (s *search) beginRound() (err error) {
 	if s.door, err = s.newcomer().Wait(); err != nil {
 		return err
 	}

@@ -37,11 +37,11 @@ func (s *search) attempt(c candidate) (attempt, error) {
 		return attempt{}, leaseError(err)
 	}
 	by.Token = s.clones.newToken(born, begun.At)
-	w := protocol.Window{Seq: c.seq, From: rules.Begin(c.from, begun.Own), Before: c.from}
+	w := protocol.Window{Seq: c.seq, From: rules.WindowFrom(c.from, begun.Own), Before: c.from}
 	if s.o.seeksNamesake() {
 		s.known.namesake.mine[c.record.Worker] = by.Token
 	}
-	least, _ := s.line.Floor().Least(w, false)
+	least, _ := s.line.Unstamped().Least(w, false)
 	return attempt{c, w, c.record.Take(w, by, least, protocol.Clocks{Own: begun.Own, Engine: s.engineNow()}), begun, born, nil}, nil
 }
 

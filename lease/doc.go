@@ -29,6 +29,9 @@
 //   - A window is a span of ID time in which one holder may stamp one worker ID and clock
 //     sequence. It ends at the bound. Options.Window is its length.
 //   - The grant is the window that the generator has been given.
+//   - The entries of a store are a record for each worker ID (its holder, with the token of its
+//     acquisition, and its bounds); a mark, which shows that there has been a record; and the
+//     door, the entry "store": until it is open, no worker ID is taken.
 //   - The history has the earlier holders of each worker ID, with their windows. A store keeps it
 //     for 90 days (Options.History). Because windows never overlap, [Whois] finds the one process
 //     that can have issued an ID, and [ReadHistory] the IDs that no holder can have issued.
@@ -49,11 +52,10 @@
 // # The protocol
 //
 // A session or a heartbeat that the process watches does not help a process that was paused: after
-// it wakes up, it continues to issue IDs until it looks. So a lease is bounded in ID time. In a
-// [Store], each worker ID has an entry with a record: who holds the worker ID, and a bound for each
-// clock sequence. The holder first saves a later bound, and only then stamps up to it.
-// [Lease.Grant] returns what is saved, and the generator compares every tick with the grant. The
-// next holder stamps only from the bound on in the record that it replaces.
+// it wakes up, it continues to issue IDs until it looks. So a lease is bounded in ID time. The
+// holder first saves a later bound in its record, and only then stamps up to it. [Lease.Grant]
+// returns what is saved, and the generator compares every tick with the grant. The next holder
+// stamps only from the bound on in the record that it replaces.
 //
 // INVARIANT: an ID with worker ID w, clock sequence c and timestamp t has been issued only by
 // a holder of w whose window under c included t; and the windows of w under c of any two
@@ -138,16 +140,15 @@
 //     that it is too late, the holder asks again until its window ends. The bound does not move in
 //     the same save. The holder looks again when it knows that the record is there
 //     (hold.Hold.mayRestore): if it is too late by then, the worker ID is lost.
-//   - heal: Then the holder also puts back the watermark, its owner's entry and the entry "store".
-//     An entry "store" that a newcomer with another layout has made, and that is not open yet, is
-//     replaced. So is one that Init or NewStore opened by mistake (protocol.Door.Mistaken). In this
-//     entry the holder counts the time of the next rule, so that a newcomer hours later does not
-//     wait (wiped.Heal).
-//   - door: The entry "store" is made first. A newcomer that does not find it waits for [MaxWindow]
-//     and a minute. The time is counted by the monotonic clocks of those who wait, and kept in the
-//     entry, so they wait for it together, one after the other (protocol.Door.Advance). Then worker
-//     IDs that still have no record may be taken, from the newcomer's time on, or from the engine's
-//     if it is later (protocol.Door.Raise). While these two clocks differ by more than a minute,
+//   - heal: Then the holder also puts back the watermark, its owner's entry and the door. A door
+//     that a newcomer with another layout has made, and that is not open yet, is replaced. So is
+//     one that Init or NewStore opened by mistake (protocol.Door.Mistaken). In the door the holder
+//     counts the time of the next rule, so that a newcomer hours later does not wait (wiped.Heal).
+//   - door: The door is made first. A newcomer that does not find it waits for [MaxWindow] and a
+//     minute. The time is counted by the monotonic clocks of those who wait, and kept in the door,
+//     so they wait for it together, one after the other (protocol.Door.Advance). Then worker IDs
+//     that still have no record may be taken, from the newcomer's time on, or from the engine's if
+//     it is later (protocol.Door.Raise). While these two clocks differ by more than a minute,
 //     one of them is wrong, and nobody takes a worker ID. Init and NewStore open a store at once,
 //     but not one that has a record or a mark. In a directory without any sign of use, a newcomer
 //     waits for its own window only.
@@ -156,8 +157,8 @@
 //   - mark: The mark of a worker ID is made after its first record and before anything is stamped.
 //     If a newcomer finds a mark without a record, the worker ID is not used for the same
 //     time, and then from the newcomer's or the engine's time on (protocol.Record.Missing).
-//   - look again: A newcomer that made a record for a worker ID without a mark looks at the entry
-//     "store" and at its record again before it stamps. If either has changed, entries were lost
+//   - look again: A newcomer that made a record for a worker ID without a mark looks at the door
+//     and at its record again before it stamps. If either has changed, entries were lost
 //     since its first look, and it starts again (wiped.Confirm).
 //   - stray: Until such a newcomer has looked again, a holder whose record was lost may find the
 //     newcomer's. The holder replaces it (wiped.IsStray), and then the newcomer sees another
@@ -243,7 +244,7 @@
 //   - floor: Each save has a floor (protocol.Record.Least): the holder no longer stamps anything
 //     before it, whatever its clock reads and whether or not the save succeeds, because the
 //     generator has closed the ticks before it. Calls that wait for an earlier tick, and open
-//     Holds, keep the floor back (book.Floor.Least).
+//     Holds, keep the floor back (book.Unstamped.Least).
 //   - propose: The entry "watermark" has a proposed instant, which never falls. A reader proposes
 //     an instant, and then lists the records. It returns no more than was proposed before the list,
 //     and no more than the floors in the list allow (protocol.Lowest, protocol.Watermark.Publish).
@@ -251,8 +252,8 @@
 //     after this bound, so no row is missed; and no clock of the engine or of a reader moves it.
 //   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The
 //     floor that is saved is the beginning of the window: the bound or, if that is later, 20 ms
-//     before its clock, because the generator's clock may lag by as much (hold.Rules.Begin). Then
-//     it looks at the proposed instant, and begins there or later (hold.Above).
+//     before its clock, because the generator's clock may lag by as much (hold.Rules.WindowFrom).
+//     Then it looks at the proposed instant, and begins there or later (hold.Above).
 //
 // INVARIANT: a holder that renews issues no ID whose time is before a published instant.
 //

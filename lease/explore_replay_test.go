@@ -298,7 +298,7 @@ func (r *replay) keep() {
 		if p.err = err; err != nil {
 			return
 		}
-		l.begin()
+		l.grantFirst()
 		p.gen = []event{{grant: l.Grant(), own: r.reading.Own}}
 		l.generator = r.binding()
 	}

@@ -136,7 +136,7 @@ func (w *world) state() (reduced, exact [16]byte) {
 		t.put(w.left(k))
 	}
 	putMap(&t, w.entries, cmp.Compare)
-	var silence book.Silence
+	var silence book.Silences
 	_ = json.Unmarshal(w.entries[book.SilenceKey].Value, &silence)
 	w.unchanged(&t, silence)
 	for _, a := range w.late {
@@ -279,7 +279,7 @@ func (w *world) sightings(t *text, p *process) {
 }
 
 // unchanged writes what the entry "silence" says of records that have not changed since.
-func (w *world) unchanged(t *text, silence book.Silence) {
+func (w *world) unchanged(t *text, silence book.Silences) {
 	for _, key := range slices.Sorted(maps.Keys(silence.Of)) {
 		if of := silence.Of[key]; w.version(key, of.Version) == of.Version {
 			t.put(key, min(int(of.Waited.For/tick), w.span()+1))

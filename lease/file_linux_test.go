@@ -121,7 +121,7 @@ func TestDirectoryInAMountThatIsGoneRepeatsNoID(t *testing.T) {
 	}
 }
 
-// If the mark beside the directory cannot be written, the store that has used the directory knows
+// If the trace beside the directory cannot be written, the store that has used the directory knows
 // the file system.
 func TestUnmountedDirectoryIsAnOutageWithoutAMark(t *testing.T) {
 	dir, mount, unmount := mountPoint(t)

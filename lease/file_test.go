@@ -312,7 +312,7 @@ func isAnOutage(t *testing.T, dir string, leave, comeBack func() error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = lease.Acquire(ctx, lease.File(dir), nil)
-	require.ErrorIs(t, err, lease.ErrAway, "the mark beside the directory says that it was in use")
+	require.ErrorIs(t, err, lease.ErrAway, "the trace beside the directory says that it was in use")
 	require.ErrorContains(t, err, filepath.Join(filepath.Dir(dir), ".leases.identity"))
 	require.NoError(t, comeBack())
 	before := l.Stats().Renewals

@@ -24,7 +24,7 @@ func TestStoredRecordsKeepTheirForm(t *testing.T) {
 			Window: 3 * time.Second, FloorEvery: time.Second, Store: "s", Offline: true},
 		History: protocol.History{Ended: []protocol.Holding{{Worker: 7, From: at(2), To: at(10), Token: "t1", Owner: "a", Host: "g", PID: 11}},
 			Chunks: protocol.Chunks{First: 1, Next: 2}, Forgotten: at(2)},
-		Bounds: []time.Time{at(10), at(40)}, Floor: at(1), ClockSeq: 1, From: at(20),
+		Bounds: []time.Time{at(10), at(40)}, NotBefore: at(1), ClockSeq: 1, From: at(20),
 		Waited: protocol.Waited{For: time.Second, Host: "h", Boot: time.Minute, Wall: 5, Name: "n"},
 		Least:  at(21), NoFloor: true, To: at(40), Prior: protocol.Prior{Least: at(3), To: at(10)}, Renewed: at(37),
 		Version: "v",
@@ -47,14 +47,14 @@ func TestOtherEntriesKeepTheirForm(t *testing.T) {
 	keepsForm(t, `{"name": "s", "layout": {"epochMillis": 0, "unitNanos": 1000000, "timeBits": 41, "clockSeqBits": 2,
 		"datacenterBits": 0, "workerBits": 8, "sequenceBits": 4, "workerLast": false}, "open": true, "watermarked": true,
 		"waited": {"for": 1000000000, "host": "h", "boot": 60000000000, "wall": 5, "name": "n"}, "whole": 3000000000,
-		"opened": "2026-03-04T05:06:07.008Z", "healed": true, "floor": "2026-03-04T05:06:07.008Z", "trace": "f"}`,
+		"opened": "2026-03-04T05:06:07.008Z", "healed": true, "notBefore": "2026-03-04T05:06:07.008Z", "trace": "f"}`,
 		protocol.Door{Name: "s", Layout: both, Open: true, Waited: waited, Watermarked: true,
-			Whole: 3 * time.Second, Opened: at, Healed: true, Floor: at, Trace: "f"})
+			Whole: 3 * time.Second, Opened: at, Healed: true, NotBefore: at, Trace: "f"})
 	keepsForm(t, `{"proposed": "2026-03-04T05:06:07.008Z", "published": "2026-03-04T05:06:07.008Z"}`,
 		protocol.Watermark{Proposed: at, Published: at})
 	keepsForm(t, `{"of": {"worker/7": {"version": "v",
 		"waited": {"for": 1000000000, "host": "h", "boot": 60000000000, "wall": 5, "name": "n"}}}}`,
-		book.Silence{Of: map[string]book.Unchanged{"worker/7": {Version: "v", Waited: waited}}})
+		book.Silences{Of: map[string]book.Unchanged{"worker/7": {Version: "v", Waited: waited}}})
 }
 
 func keepsForm[T any](t *testing.T, stored string, want T) {

@@ -19,7 +19,7 @@ func (l *Lease) renewing(ctx context.Context) book.Wire {
 }
 
 func (l *Lease) asker() book.Asker {
-	return book.Asker{Now: l.o.now, Floor: l.floor, Failed: l.tripped, Restored: l.restored}
+	return book.Asker{Now: l.o.now, Unstamped: l.unstamped, Failed: l.tripped, Restored: l.restored}
 }
 
 // restored notes that the record of a worker ID was lost, and was put back.

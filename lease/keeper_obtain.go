@@ -49,8 +49,8 @@ func (l *Lease) obtain(ctx context.Context) error {
 	}
 }
 
-// begin grants the window for the first time.
-func (l *Lease) begin() {
+// grantFirst grants the window for the first time.
+func (l *Lease) grantFirst() {
 	h := <-l.slot
 	l.grantWindow(h)
 	l.give(h)

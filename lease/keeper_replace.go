@@ -73,7 +73,7 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 
 func (l *Lease) succeed() {
 	before := l.Worker()
-	l.begin()
+	l.grantFirst()
 	l.log.replaced(l, before)
 	l.mu.Lock()
 	defer l.mu.Unlock()

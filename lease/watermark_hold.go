@@ -38,20 +38,20 @@ func (l *Lease) next() (at time.Time, ok bool) {
 	return at, true
 }
 
-// floor returns what may still be stamped. The generator closes the ticks before it.
-func (l *Lease) floor() (f book.Floor) {
-	if f.Granted = l.grant.Load() != nil; f.Granted {
+// unstamped returns what may still be stamped. The generator closes the ticks before it.
+func (l *Lease) unstamped() (u book.Unstamped) {
+	if u.Granted = l.grant.Load() != nil; u.Granted {
 		next, ok := l.next()
-		f.Next, f.Fixed = next, !ok
+		u.Next, u.Fixed = next, !ok
 	}
 	l.holds.mu.Lock()
 	defer l.holds.mu.Unlock()
 	for from := range l.holds.open {
-		if f.Open.IsZero() || from.Before(f.Open) {
-			f.Open = *from
+		if u.Open.IsZero() || from.Before(u.Open) {
+			u.Open = *from
 		}
 	}
-	return f
+	return u
 }
 
 // lower notes that the generator may go back to at, so that an open Hold may stamp it.

@@ -152,8 +152,8 @@ func listed(s Line, prefix string) (map[int]driver.Entry, error) {
 	return found, err
 }
 
-// SaveWithHistory saves r in place of old, and drops from the history what ended longer ago than keep. It
-// also returns the record that it tried to save.
+// SaveWithHistory saves r in place of old, adds the holding of old to the history if it has ended,
+// and drops what ended longer ago than keep. It also returns the record that it tried to save.
 func SaveWithHistory(s Line, keep time.Duration, old, r protocol.Record) (saved, tried protocol.Record, err error) {
 	forget := s.Read().Own.Add(-keep).UTC()
 	r, chunk := r.Succeed(old, forget)

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Line carries one request at a time to a store, and the answer back. Behind it are the store,
-// contexts and patience.
+// Line carries one request at a time to a store, and the answer back. Wire is one; a
+// test answers from a table.
 type Line interface {
 	Get(key string) (driver.Entry, error)
 	List(prefix string) ([]driver.Entry, error)
@@ -28,10 +28,10 @@ type Line interface {
 	// Rest returns after d, or with an error if the time for all requests ends before.
 	Rest(d time.Duration) error
 
-	Read() Reading       // this host's clocks
-	Floor() Floor        // what the generator may still stamp
-	Away() error         // why the store was not told of the last save: see Offline; nil if it was
-	Restored(worker int) // notes that the record was lost, and was put back
+	Read() Reading        // this host's clocks
+	Unstamped() Unstamped // what the generator may still stamp
+	Away() error          // why the store was not told of the last save: see Offline; nil if it was
+	Restored(worker int)  // notes that the record was lost, and was put back
 }
 
 // Reading is a reading of this host's clocks.
@@ -46,28 +46,31 @@ type Reading struct {
 // suspended, if the system has one: without it the clock would seem to leap when the host wakes up.
 func (r Reading) Steady() time.Time { return r.At.Add(r.Asleep) }
 
-// Floor is what a holder may still stamp.
-type Floor struct {
+// Unstamped is what a holder may still stamp. From it each save gets its floor: see Least.
+type Unstamped struct {
 	Granted bool      // a window was granted; then Next and Fixed are set
 	Next    time.Time // the first instant that the generator may still stamp
 	Fixed   bool      // Next does not rise
-	Open    time.Time // the first instant stamped under an open Lease.Hold, at the earliest; zero if none is open
+
+	// Open is the first instant that may have been stamped under an open Lease.Hold; zero if none is
+	// open.
+	Open time.Time
 }
 
 // Least returns what a save says of the window w: the first instant that this holder may stamp, or
-// may have stamped under an open Lease.Hold. If noFloor is set, it does not rise. granted says that w is the
-// window that was granted: until then, the generator stamps the window before.
-func (f Floor) Least(w protocol.Window, granted bool) (at time.Time, noFloor bool) {
+// may have stamped under an open Lease.Hold. If noFloor is set, it does not rise. granted says that
+// w is the window that was granted: until then, the generator stamps the previous window.
+func (u Unstamped) Least(w protocol.Window, granted bool) (at time.Time, noFloor bool) {
 	at = w.Begin()
-	if f.Granted {
-		next := f.Next
-		if noFloor = f.Fixed; !granted || noFloor {
+	if u.Granted {
+		next := u.Next
+		if noFloor = u.Fixed; !granted || noFloor {
 			next = times.Earlier(at, next)
 		}
 		at = next
 	}
-	if !f.Open.IsZero() {
-		at = times.Earlier(at, f.Open)
+	if !u.Open.IsZero() {
+		at = times.Earlier(at, u.Open)
 	}
 	return at.UTC(), noFloor
 }

@@ -14,9 +14,9 @@ import (
 // This file counts how long records have been unchanged. What a process has seen is kept in the
 // store, and the next process goes on from there.
 
-// Silence is the entry about records that do not change, by their keys. A process that waits until
+// Silences is the entry about records that do not change, by their keys. A process that waits until
 // a holder is dead keeps there how long the holder's record has been unchanged.
-type Silence struct {
+type Silences struct {
 	Of map[string]Unchanged `json:"of"`
 
 	version string
@@ -33,7 +33,7 @@ const (
 	maxDead     = 1024 // records of holders that are
 )
 
-func getSilence(s Line) (of Silence, err error) {
+func getSilences(s Line) (of Silences, err error) {
 	e, err := s.Get(SilenceKey)
 	if errors.Is(err, driver.ErrBadRecord) || err == nil && e.Version != "" && json.Unmarshal(e.Value, &of) != nil {
 		of.Of, err = nil, nil // what cannot be read is forgotten
@@ -45,7 +45,7 @@ func getSilence(s Line) (of Silence, err error) {
 // Watch is what a process knows of how long records have not changed.
 type Watch struct {
 	Seen *Sightings
-	Kept Silence // as the store had it last
+	Kept Silences // as the store had it last
 }
 
 // WatchOf returns a watch of s, with what this process has seen of s before.
@@ -81,7 +81,7 @@ func (w *Watch) Share(s Line, records []protocol.Record, m protocol.Moment) (err
 	if len(records) == 0 {
 		return nil
 	}
-	if w.Kept, err = getSilence(s); err != nil {
+	if w.Kept, err = getSilences(s); err != nil {
 		return err
 	}
 	w.Seen.Sees(SilenceKey, w.Kept.version, s.Read().At, protocol.Healing(records[0].Layout.Unit))
@@ -116,7 +116,7 @@ func (w *Watch) Share(s Line, records []protocol.Record, m protocol.Moment) (err
 			}
 		}
 	}
-	value, err := json.Marshal(Silence{Of: next})
+	value, err := json.Marshal(Silences{Of: next})
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (w *Watch) Share(s Line, records []protocol.Record, m protocol.Moment) (err
 		return nil
 	}
 	if err == nil {
-		w.Kept = Silence{next, e.Version}
+		w.Kept = Silences{next, e.Version}
 		w.Seen.Sees(SilenceKey, e.Version, s.Read().At, protocol.Healing(records[0].Layout.Unit))
 	}
 	return err

@@ -31,7 +31,7 @@ func GetWatermark(s Line) (m protocol.Watermark, err error) {
 }
 
 // PutWatermark saves m in place of the entry with m's version. Of two processes that do so, the
-// second gets the mark of the first.
+// second gets the watermark of the first.
 func PutWatermark(s Line, m protocol.Watermark) (protocol.Watermark, error) {
 	value, err := json.Marshal(m)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Wire is the line to a store. ctx bounds all that is asked over it.
+// Wire is the Line to a store. Ctx bounds all its requests.
 type Wire struct {
 	Ctx   context.Context
 	Store driver.Store
@@ -18,12 +18,12 @@ type Wire struct {
 	Each func() time.Duration // how long each request may take; nil: only ctx bounds it
 }
 
-// Asker is what a line asks and tells whoever uses it.
+// Asker is what a Wire asks and tells the lease that uses it.
 type Asker struct {
-	Now      func() time.Time // the reading of its clock; nil: machine.Wall
-	Floor    func() Floor     // what its generator may still stamp
-	Failed   func(error)      // notes that a request failed, which had a time-out of its own
-	Restored func(worker int) // notes that the record was lost, and was put back
+	Now       func() time.Time // the reading of its clock; nil: machine.Wall
+	Unstamped func() Unstamped // what its generator may still stamp
+	Failed    func(error)      // notes that a request failed, which had a time-out of its own
+	Restored  func(worker int) // notes that the record was lost, and was put back
 }
 
 // What else a store may tell.
@@ -129,7 +129,7 @@ func ThisMoment() protocol.Moment {
 	return protocol.Moment{At: machine.Now(), Host: host, Boot: boot, Asleep: asleep}
 }
 
-func (w Wire) Floor() Floor { return w.Asker.Floor() }
+func (w Wire) Unstamped() Unstamped { return w.Asker.Unstamped() }
 
 func (w Wire) Away() error { return WhyAway(w.Store) }
 

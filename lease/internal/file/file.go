@@ -23,13 +23,13 @@ import (
 // Store is the store of a directory: see lease.File.
 type Store struct {
 	dir    string
-	copy   bool // it is the directory of a local copy, which has no mark beside it
+	copy   bool // it is the directory of a local copy, which has no trace beside it
 	disk   *disk.Disk
 	failed func(path string, err error) error // returns the error for a file that cannot be used
 
 	used   atomic.Bool   // the directory had an entry
 	device atomic.Uint64 // the file system on which the directory was last seen, or 0
-	marked atomic.Bool   // the mark beside the directory was written, as far as it can be
+	traced atomic.Bool   // the trace beside the directory was written, as far as it can be
 }
 
 // New returns the store of a directory, which makes its requests to the operating system by f.
@@ -125,8 +125,8 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 			return driver.Entry{}, err
 		}
 		s.used.Store(true)
-		if s.outside() != "" && !s.marked.Swap(true) {
-			s.mark(op)
+		if s.tracePath() != "" && !s.traced.Swap(true) {
+			s.leaveTrace(op)
 		}
 		return e, nil
 	})
@@ -222,7 +222,7 @@ func (s *Store) isThere(op *disk.Operation) error {
 	if is, err := op.Exists(s.dir); is || err != nil { // another process has made it since
 		return err
 	}
-	return s.away("gone, or not mounted")
+	return s.awayError("gone, or not mounted")
 }
 
 // isMounted returns an error if the directory, which is on this file system, is empty, and was on
@@ -234,54 +234,54 @@ func (s *Store) isMounted(op *disk.Operation, device uint64) error {
 	}
 	moved := was != 0
 	if !moved {
-		mark, err := s.marks(op)
+		trace, err := s.readTrace(op)
 		if err != nil {
 			return err
 		}
-		moved = mark == markMounted && !s.isMountPoint(op)
+		moved = trace == traceMounted && !s.isMountPoint(op)
 	}
 	if moved {
 		if files, err := op.ReadDir(s.dir); err != nil {
 			return err
 		} else if len(files) == 0 {
-			return s.away("empty, and on another file system than before, so it is not mounted")
+			return s.awayError("empty, and on another file system than before, so it is not mounted")
 		}
 	}
 	s.device.Store(device)
 	return nil
 }
 
-// away returns the error of an outage.
-func (s *Store) away(what string) error {
+// awayError returns the error of an outage.
+func (s *Store) awayError(what string) error {
 	return s.failed(s.dir, fmt.Errorf("%w: the directory is %s: put it back or, "+
 		"when no process has issued IDs under it for longer than its window, remove %s: %w",
-		driver.ErrAway, what, s.outside(), fs.ErrNotExist))
+		driver.ErrAway, what, s.tracePath(), fs.ErrNotExist))
 }
 
-// What the mark beside the directory says.
+// What the trace beside the directory says.
 const (
-	markUsed    = "in use\n"
-	markMounted = "in use, mounted\n" // a file system is mounted at the directory
+	traceUsed    = "in use\n"
+	traceMounted = "in use, mounted\n" // a file system is mounted at the directory
 )
 
-// mark writes the mark, if it can be written.
-func (s *Store) mark(op *disk.Operation) {
-	text := markUsed
+// leaveTrace writes the trace, if it can be written.
+func (s *Store) leaveTrace(op *disk.Operation) {
+	text := traceUsed
 	if s.isMountPoint(op) {
-		text = markMounted
+		text = traceMounted
 	}
-	if is, err := s.marks(op); err == nil && is != text {
-		// Without the right to write there, the directory has no mark.
-		_ = op.Replace(s.outside(), []byte(text))
+	if is, err := s.readTrace(op); err == nil && is != text {
+		// Without the right to write there, the directory has no trace.
+		_ = op.Replace(s.tracePath(), []byte(text))
 	}
 }
 
-// marks returns what the mark says, or "" if there is no mark.
-func (s *Store) marks(op *disk.Operation) (string, error) {
-	if s.outside() == "" {
+// readTrace returns what the trace says, or "" if there is no trace.
+func (s *Store) readTrace(op *disk.Operation) (string, error) {
+	if s.tracePath() == "" {
 		return "", nil
 	}
-	b, err := op.ReadFile(s.outside())
+	b, err := op.ReadFile(s.tracePath())
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -291,7 +291,7 @@ func (s *Store) marks(op *disk.Operation) (string, error) {
 // isMountPoint reports whether the directory is on another file system than the directory above it.
 func (s *Store) isMountPoint(op *disk.Operation) bool {
 	dir, err := op.Stat(s.dir)
-	above, bad := op.Stat(filepath.Dir(s.outside()))
+	above, bad := op.Stat(filepath.Dir(s.tracePath()))
 	return err == nil && bad == nil && disk.Device(dir) != disk.Device(above)
 }
 
@@ -300,18 +300,18 @@ func (s *Store) wasUsed(op *disk.Operation) (bool, error) {
 	if s.copy {
 		return false, nil
 	}
-	if outside := s.outside(); outside != "" && !s.used.Load() {
-		return op.Exists(outside)
+	if trace := s.tracePath(); trace != "" && !s.used.Load() {
+		return op.Exists(trace)
 	}
 	return s.used.Load(), nil
 }
 
-// Trace returns what tells that the directory has had an entry: the path of the mark beside it, or
+// Trace returns what tells that the directory has had an entry: the path of the trace beside it, or
 // of an entry. It returns "" if nothing does.
 func (s *Store) Trace(ctx context.Context) (of string, told bool, err error) {
 	of, err = run(ctx, s, "list", func(op *disk.Operation) (string, error) {
 		if was, err := s.wasUsed(op); was || err != nil {
-			return s.outside(), err
+			return s.tracePath(), err
 		}
 		entries, err := s.list(op, "", "")
 		if err != nil || len(entries) == 0 {
@@ -328,9 +328,9 @@ func (s *Store) Identity() (any, bool) {
 	return dir, err == nil
 }
 
-// outside returns the path of the mark beside the directory, or "" if the directory can
-// have no mark there.
-func (s *Store) outside() string {
+// tracePath returns the path of the trace beside the directory, or "" if the directory can
+// have no trace there.
+func (s *Store) tracePath() string {
 	dir, err := filepath.Abs(s.dir)
 	if err != nil || s.copy || filepath.Dir(dir) == dir {
 		return ""

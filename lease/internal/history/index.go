@@ -101,7 +101,7 @@ func (h *Index) add(d protocol.Door, r protocol.Record, earlier []protocol.Holdi
 		return
 	}
 	if r.Offline {
-		p.notReported = h.tick(r.Floor)
+		p.notReported = h.tick(r.NotBefore)
 	}
 	bySeq := map[int][]*protocol.Holding{}
 	for _, all := range [][]protocol.Holding{{r.Holding()}, r.Ended, earlier} {

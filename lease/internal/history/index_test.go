@@ -55,7 +55,7 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 		return r
 	}
 	open := protocol.Door{Name: "s", Layout: both, Open: true, Version: "1"}
-	healed := protocol.Door{Name: "s", Layout: both, Open: true, Healed: true, Floor: at(12), Version: "1"}
+	healed := protocol.Door{Name: "s", Layout: both, Open: true, Healed: true, NotBefore: at(12), Version: "1"}
 	closed := protocol.Door{Name: "s", Layout: both, Version: "1"}
 	type says map[int]any // by seconds: the token of the holder, or the error
 	never, forgotten, notReported := ErrNeverIssued, ErrForgotten, ErrNotReported
@@ -74,13 +74,13 @@ func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 		"spent":                               {open, held(func(r *protocol.Record) { r.State = protocol.StateSpent }), false, 0, says{4: "older", 5: never}},
 		"given back unused":                   {open, held(func(r *protocol.Record) { r.State = protocol.StateFree; r.Bounds[1] = at(20) }), false, 1, says{20: never, 25: never}},
 		"trimmed":                             {open, held(func(r *protocol.Record) { r.Forgotten = at(8) }), false, 0, says{-1: forgotten, 4: "older", 7: forgotten, 8: never, 15: "old"}},
-		"an earlier record was lost":          {open, held(func(r *protocol.Record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 8: never}},
+		"an earlier record was lost":          {open, held(func(r *protocol.Record) { r.NotBefore = at(8) }), false, 0, says{7: forgotten, 8: never}},
 		"a chunk is missing":                  {open, held(nil), true, 0, says{4: "older", 7: forgotten, 15: "old", 99: forgotten}},
 		"a local copy":                        {open, held(func(r *protocol.Record) { r.Offline = true }), false, 0, says{4: "older", 7: never, 20: notReported, 99: notReported}},
-		"a local copy's other clock sequence": {open, held(func(r *protocol.Record) { r.Offline = true; r.Floor = at(2) }), false, 2, says{1: forgotten, 2: notReported}},
+		"a local copy's other clock sequence": {open, held(func(r *protocol.Record) { r.Offline = true; r.NotBefore = at(2) }), false, 2, says{1: forgotten, 2: notReported}},
 		"a local copy that was released":      {open, held(func(r *protocol.Record) { r.Offline = true; r.State = protocol.StateFree }), false, 0, says{20: notReported}},
 		"the store is healing":                {closed, held(nil), false, 0, says{4: "older", 7: forgotten, 99: forgotten}},
-		"taken after the store healed":        {healed, held(func(r *protocol.Record) { r.Floor = at(8) }), false, 0, says{7: forgotten, 9: never, 20: never}},
+		"taken after the store healed":        {healed, held(func(r *protocol.Record) { r.NotBefore = at(8) }), false, 0, says{7: forgotten, 9: never, 20: never}},
 		"put back, and perhaps an older one":  {healed, held(func(r *protocol.Record) { r.Store = "before" }), false, 0, says{4: "older", 7: forgotten, 9: forgotten, 12: "old", 20: never}},
 		"the same, and the engine has no clock": {protocol.Door{Name: "s", Layout: both, Open: true, Healed: true, Version: "1"}, held(func(r *protocol.Record) { r.Store = "before" }), false, 0,
 			says{4: "older", 7: forgotten, 99: forgotten}},

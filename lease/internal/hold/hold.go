@@ -58,9 +58,9 @@ type Heard struct {
 	At time.Time
 }
 
-// silence returns how long a holder whose last save was own had not been heard of at now: the
+// silent returns how long a holder whose last save was own had not been heard of at now: the
 // longest time by any clock that can tell. engine is the engine's time.
-func (h Heard) silence(own protocol.Record, now book.Reading, engine time.Time) time.Duration {
+func (h Heard) silent(own protocol.Record, now book.Reading, engine time.Time) time.Duration {
 	longest := max(now.At.Sub(h.Renewed), now.Own.Sub(h.Read))
 	if !engine.IsZero() && !own.Renewed.IsZero() {
 		longest = max(longest, engine.Sub(own.Renewed))

@@ -33,7 +33,7 @@ func rec(token string, bound int) protocol.Record {
 // no answer, and answers errOpen from then on, so that what asks leaves by its path for errors.
 type replayed struct {
 	begun   book.Reading
-	may     book.Floor
+	may     book.Unstamped
 	log     []reply
 	next    int
 	open    bool
@@ -84,7 +84,7 @@ func (r *replayed) Rest(d time.Duration) error {
 }
 func (r *replayed) Engine() (time.Time, error)               { return time.Time{}, nil }
 func (r *replayed) Trace() (of string, told bool, err error) { return "", false, nil }
-func (r *replayed) Floor() book.Floor                        { return r.may }
+func (r *replayed) Unstamped() book.Unstamped                { return r.may }
 func (r *replayed) Away() error                              { return nil }
 func (r *replayed) Restored(int)                             { r.wasBack = true }
 func (r *replayed) Read() book.Reading {
@@ -140,7 +140,7 @@ func TestRenewalByItsAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := holdsSince0()
-			s := &replayed{begun: reads(test.at), may: book.Floor{Granted: true, Next: at(1)}, log: test.answers}
+			s := &replayed{begun: reads(test.at), may: book.Unstamped{Granted: true, Next: at(1)}, log: test.answers}
 			for i := range s.log {
 				s.log[i].reading = reads(test.at)
 			}

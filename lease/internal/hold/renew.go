@@ -47,7 +47,7 @@ func (h *Hold) moveBound(s book.Line, bound time.Time, now book.Reading) error {
 	w, own := h.Window, h.Own
 	err := h.change(s, func(r protocol.Record) protocol.Record {
 		r = r.Extend(w, bound)
-		r.Least, r.NoFloor = s.Floor().Least(w, h.Granted)
+		r.Least, r.NoFloor = s.Unstamped().Least(w, h.Granted)
 		return r
 	})
 	if err == nil && h.Overdue {
@@ -71,7 +71,7 @@ func (h *Hold) Bump(s book.Line, now time.Time) error {
 	if begin.After(now) {
 		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
 	}
-	w := protocol.Window{Seq: seq, From: h.Rules.Begin(begin, now), Before: begin}
+	w := protocol.Window{Seq: seq, From: h.Rules.WindowFrom(begin, now), Before: begin}
 	var own protocol.Record
 	err := h.restoreAndChange(s, func(r protocol.Record) protocol.Record {
 		own = r

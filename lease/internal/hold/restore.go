@@ -51,9 +51,9 @@ func (h *Hold) mayRestore(s book.Line) error {
 	}
 	now := s.Read()
 	switch {
-	case h.Freed || !h.Own.Restorable(h.Window, now.Own, h.Heard.silence(h.Own, now, time.Time{})):
+	case h.Freed || !h.Own.Restorable(h.Window, now.Own, h.Heard.silent(h.Own, now, time.Time{})):
 		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", protocol.ErrLost, h.Own.Worker)
-	case !h.Own.Restorable(h.Window, now.Own, h.Heard.silence(h.Own, now, engine)):
+	case !h.Own.Restorable(h.Window, now.Own, h.Heard.silent(h.Own, now, engine)):
 		return fmt.Errorf("lease: the record of worker %d is gone, and is put back when the store's clock, which reads %s, is right again",
 			h.Own.Worker, times.Text(engine))
 	}

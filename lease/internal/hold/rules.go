@@ -17,9 +17,9 @@ type Rules struct {
 	Reuse   protocol.Reuse
 }
 
-// Begin returns where a window begins if nothing was stamped at or after from and the clock reads
-// now: at from or, if that is later, at the tick that was open clockLag ago.
-func (r Rules) Begin(from, now time.Time) time.Time {
+// WindowFrom returns where a window begins if nothing was stamped at or after from and the clock
+// reads now: at from or, if that is later, at the tick that was open clockLag ago.
+func (r Rules) WindowFrom(from, now time.Time) time.Time {
 	now = now.Add(-clockLag)
 	if id, err := r.Layout.Encode(snowflake.Parts{Time: now}); err == nil {
 		now = r.Layout.Decode(id).Time

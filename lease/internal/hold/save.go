@@ -17,7 +17,7 @@ func (h *Hold) change(s book.Line, edit func(protocol.Record) protocol.Record) e
 	own, was := h.Own, h.Heard
 	err := h.save(s, edit)
 	// Even if this save fails, an earlier one, whose answer was lost, may have been stored late.
-	h.Overdue = h.Overdue || was.silence(own, s.Read(), h.Own.Renewed) > h.Rules.Window*15/16
+	h.Overdue = h.Overdue || was.silent(own, s.Read(), h.Own.Renewed) > h.Rules.Window*15/16
 	return err
 }
 

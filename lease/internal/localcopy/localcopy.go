@@ -298,7 +298,7 @@ func unstamped(worker int, here, there driver.Entry) (driver.Entry, error) {
 				return there, err
 			}
 		}
-		r.State, r.Floor, r.ClockSeq, r.Bounds = protocol.StateFree, before.Floor, before.ClockSeq, before.Bounds
+		r.State, r.NotBefore, r.ClockSeq, r.Bounds = protocol.StateFree, before.NotBefore, before.ClockSeq, before.Bounds
 		r.From = r.Bound()
 	}
 	there.Value, err = r.Encode()

@@ -43,9 +43,9 @@ type Door struct {
 	Opened time.Time `json:"opened,omitzero"`
 
 	// Healed says that the store may have lost records. Then worker IDs without a record may have
-	// been used up to Floor, by the engine's clock.
-	Healed bool      `json:"healed,omitzero"`
-	Floor  time.Time `json:"floor,omitzero"`
+	// been used before NotBefore, by the engine's clock.
+	Healed    bool      `json:"healed,omitzero"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
 
 	// Trace is the file that told, when the first start made the door, that the directory had been in
 	// use. A later one cannot ask the file, because each save makes it.
@@ -56,10 +56,10 @@ type Door struct {
 
 // Raise returns r for a new holder whose clock reads now. If r was never stored, or was made before
 // or while the store lost its entries, the records of later holders may have been lost. Then its
-// floor is raised.
+// NotBefore is raised.
 func (d Door) Raise(r Record, now time.Time) Record {
 	if d.Healed && r.Store != d.Name {
-		r.Floor = times.Later(r.Floor, times.Later(d.Floor, now)).UTC()
+		r.NotBefore = times.Later(r.NotBefore, times.Later(d.NotBefore, now)).UTC()
 	}
 	return r
 }
@@ -70,8 +70,8 @@ func (d Door) Wait() time.Duration { return cmp.Or(d.Whole, Healing(d.Layout.Uni
 // Left returns how much longer the door stays closed, by what was saved.
 func (d Door) Left() time.Duration { return max(0, d.Wait()-d.Waited.For).Round(time.Second) }
 
-// begins returns the beginning of the tick in which the store is opened, by the later clock.
-func (d Door) begins(c Clocks) time.Time {
+// openedAt returns the beginning of the tick in which the store is opened, by the later clock.
+func (d Door) openedAt(c Clocks) time.Time {
 	return times.Later(c.Own, c.Engine).UTC().Truncate(d.Layout.Unit)
 }
 
@@ -94,16 +94,16 @@ func (d Door) Mistaken(name string) bool { return d.Open && !d.Healed && d.Name 
 func (d Door) Advance(seen time.Duration, m Moment, c Clocks, isNew bool, whole time.Duration) (next Door, left time.Duration) {
 	switch {
 	case isNew:
-		d.Open, d.Opened = true, d.begins(c)
+		d.Open, d.Opened = true, d.openedAt(c)
 		return d, 0
 	case d.Name == "": // d is lost, or cannot be read
 		d.Waited = Waited{}.More(0, m)
 		return d, whole
 	}
 	if d.Waited, left = d.Waited.until(whole, seen, m, c); left == 0 {
-		d.Open, d.Healed, d.Floor = true, true, c.Engine
+		d.Open, d.Healed, d.NotBefore = true, true, c.Engine
 		if d.Whole > 0 {
-			d.Opened = d.begins(c)
+			d.Opened = d.openedAt(c)
 		}
 	}
 	return d, left
@@ -113,13 +113,13 @@ func (d Door) Advance(seen time.Duration, m Moment, c Clocks, isNew bool, whole 
 // r's chunks are all there. If this is not known, ok is false. r may be the record of a worker ID
 // that has none.
 func (d Door) Complete(r Record) (from time.Time, ok bool) {
-	from = times.Later(times.Later(r.Forgotten, r.Floor), d.Opened)
+	from = times.Later(times.Later(r.Forgotten, r.NotBefore), d.Opened)
 	switch {
 	case !d.Open || r.State == StateLost:
 		// Entries were lost, and perhaps not all have been put back.
 		return from, false
 	case d.Healed && r.Store != d.Name: // the records of later holders may have been lost
-		return times.Later(from, d.Floor), !d.Floor.IsZero() || !d.Opened.IsZero()
+		return times.Later(from, d.NotBefore), !d.NotBefore.IsZero() || !d.Opened.IsZero()
 	}
 	return from, true
 }
@@ -129,7 +129,7 @@ func (d Door) Complete(r Record) (from time.Time, ok bool) {
 // length of the whole wait.
 func (r Record) Missing(seen time.Duration, m Moment, c Clocks, whole time.Duration) (next Record, left time.Duration) {
 	if r.Waited, left = r.Waited.until(whole, seen, m, c); left == 0 {
-		r.Floor = times.Later(r.Floor, times.Later(c.Engine, c.Own)).UTC()
+		r.NotBefore = times.Later(r.NotBefore, times.Later(c.Engine, c.Own)).UTC()
 	}
 	return r, left
 }

@@ -119,9 +119,9 @@ func (r Record) Take(w Window, by Holder, least time.Time, c Clocks) Record {
 
 // leaves returns what the holder of r, and those before it, may still stamp.
 func (r Record) leaves(c Clocks) Prior {
-	p := r.Prior.still(c)
+	p := r.Prior.unlessEnded(c)
 	if r.State == StateHeld {
-		p = p.And(Prior{r.Least, r.Ends()}.still(c))
+		p = p.And(Prior{r.Least, r.Ends()}.unlessEnded(c))
 	}
 	return p
 }
@@ -237,7 +237,7 @@ func Lowest(records []Record, now, most time.Time, dead func(Record) bool) (at t
 }
 
 // Latest returns the latest bound of the records: all IDs that were issued under them are before
-// it. A lost record has no bound, and its Floor is the clock of the process that reads it.
+// it. A lost record has no bound, and its NotBefore is the clock of the process that reads it.
 func Latest(records []Record) (bound time.Time) {
 	for _, r := range records {
 		if r.State != StateLost {
@@ -247,8 +247,8 @@ func Latest(records []Record) (bound time.Time) {
 	return bound
 }
 
-// Floors returns the latest Least of the worker IDs that are held.
-func Floors(records []Record) (at time.Time) {
+// LatestFloor returns the latest Least of the worker IDs that are held.
+func LatestFloor(records []Record) (at time.Time) {
 	for _, r := range records {
 		if r.State == StateHeld {
 			at = times.Later(at, r.Least)

@@ -223,12 +223,12 @@ func TestWaitAfterALoss(t *testing.T) {
 		assert.False(t, d.Open, why)
 	}
 	d, _ := shut.Advance(4*time.Second, m, right, false, 9*time.Second)
-	assert.Equal(t, Door{Name: "s", Open: true, Waited: Waited{For: 9 * time.Second}, Healed: true, Floor: at(1), Version: "1"}, d)
+	assert.Equal(t, Door{Name: "s", Open: true, Waited: Waited{For: 9 * time.Second}, Healed: true, NotBefore: at(1), Version: "1"}, d)
 
 	floors := func(before, engine, now int) (all [2]time.Time) {
-		old := Record{Floor: at(before), Holder: Holder{Store: "t"}, Waited: Waited{For: time.Minute}}
+		old := Record{NotBefore: at(before), Holder: Holder{Store: "t"}, Waited: Waited{For: time.Minute}}
 		missing, _ := old.Missing(0, m, Clocks{at(now), at(engine)}, time.Minute)
-		return [2]time.Time{Door{Name: "s", Healed: true, Floor: at(engine)}.Raise(old, at(now)).Floor, missing.Floor}
+		return [2]time.Time{Door{Name: "s", Healed: true, NotBefore: at(engine)}.Raise(old, at(now)).NotBefore, missing.NotBefore}
 	}
 	for _, of := range [][3]int{{3, 2, 1}, {1, 3, 2}, {2, 1, 3}} {
 		assert.Equal(t, [2]time.Time{at(3), at(3)}, floors(of[0], of[1], of[2]), "the latest of %v", of)

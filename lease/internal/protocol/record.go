@@ -29,13 +29,13 @@ type Record struct {
 
 	// Bounds has, for each clock sequence up to the highest one used, the time up to which
 	// IDs may have been issued. The next holder begins there. A zero time means that the
-	// clock sequence has not been used since Floor. If the layout has no clock sequences, there
+	// clock sequence has not been used since NotBefore. If the layout has no clock sequences, there
 	// is one bound.
 	Bounds []time.Time `json:"bounds"`
 
-	// Floor is the time before which no clock sequence may be stamped, because an earlier
+	// NotBefore is the time before which no clock sequence may be stamped, because an earlier
 	// record was lost. The zero time means that none was lost.
-	Floor time.Time `json:"floor,omitzero"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
 
 	// ClockSeq is the clock sequence of the holder's IDs, since From: [From, Bound()) is
 	// its current holding.
@@ -50,8 +50,8 @@ type Record struct {
 	Waited Waited `json:"waited,omitzero"`
 
 	// Least is the holder's floor: the time before which it stamps nothing any more, and has stamped
-	// nothing under an open Lease.Hold. See [Watermark]. If NoFloor is set, Least does not rise, because the
-	// holder has no generator, or one that may go back.
+	// nothing under an open Lease.Hold. See [Watermark]. If NoFloor is set, Least does not rise,
+	// because the holder has no generator, or one that may go back.
 	Least   time.Time `json:"least,omitzero"`
 	NoFloor bool      `json:"noFloor,omitempty"`
 
@@ -130,15 +130,15 @@ func (r Record) Bound() time.Time { return r.BoundOf(r.ClockSeq) }
 
 func (r Record) BoundOf(seq int) time.Time {
 	if seq < len(r.Bounds) {
-		return times.Later(r.Bounds[seq], r.Floor)
+		return times.Later(r.Bounds[seq], r.NotBefore)
 	}
-	return r.Floor
+	return r.NotBefore
 }
 
 // Last returns the latest bound of all clock sequences. If the answer to a change of the clock
 // sequence was lost, the holder goes on with the sequence before.
 func (r Record) Last() time.Time {
-	last := r.Floor
+	last := r.NotBefore
 	for seq := range r.Bounds {
 		last = times.Later(last, r.Bounds[seq])
 	}
@@ -185,7 +185,7 @@ func (r Record) WithBoundsOf(other Record) Record {
 	for i := range other.Bounds {
 		r = r.WithBound(i, times.Later(r.BoundOf(i), other.BoundOf(i)))
 	}
-	r.ClockSeq, r.Floor = seq, times.Later(r.Floor, other.Floor)
+	r.ClockSeq, r.NotBefore = seq, times.Later(r.NotBefore, other.NotBefore)
 	return r
 }
 
@@ -260,8 +260,8 @@ type Prior struct {
 	To    time.Time `json:"to"`
 }
 
-// still returns p or, if it has ended by both clocks, no span.
-func (p Prior) still(c Clocks) Prior {
+// unlessEnded returns p or, if it has ended by both clocks, no span.
+func (p Prior) unlessEnded(c Clocks) Prior {
 	if c.Early().Before(p.To) {
 		return p
 	}

@@ -92,7 +92,7 @@ func RestoreWatermark(s book.Line, m protocol.Watermark, own protocol.Record, mo
 		}
 		records[own.Worker] = own
 		all, now := slices.Collect(maps.Values(records)), s.Read().Own
-		most = times.Later(times.Earlier(protocol.Latest(all), times.Later(protocol.Floors(all), now.Add(protocol.Skew))), now)
+		most = times.Later(times.Earlier(protocol.Latest(all), times.Later(protocol.LatestFloor(all), now.Add(protocol.Skew))), now)
 	}
 	m.Proposed = most.UTC()
 	m, err := book.PutWatermark(s, m)

@@ -19,7 +19,7 @@ type record struct {
 	Reuse     lease.Reuse   `json:"reuse"`
 	Owner     string        `json:"owner"`
 	Bounds    []time.Time   `json:"bounds"`
-	Floor     time.Time     `json:"floor"`
+	NotBefore time.Time     `json:"notBefore"`
 	ClockSeq  int           `json:"clockSeq"`
 	From      time.Time     `json:"from"`
 	Store     string        `json:"store"`
@@ -37,9 +37,9 @@ type record struct {
 // bound returns the bound of the current clock sequence.
 func (r record) bound() time.Time {
 	if r.ClockSeq < len(r.Bounds) {
-		return times.Later(r.Bounds[r.ClockSeq], r.Floor)
+		return times.Later(r.Bounds[r.ClockSeq], r.NotBefore)
 	}
-	return r.Floor
+	return r.NotBefore
 }
 
 func (r record) String() string {
