@@ -3,7 +3,8 @@
 //
 //	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 //	defer cancel() // ctx bounds the acquisition only
-//	l, err := lease.Acquire(ctx, lease.File("/var/lib/myapp/snowflake"), nil)
+//	store := lease.File("/var/lib/myapp/snowflake")
+//	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"}) // unique to this process
 //	...
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)

@@ -125,7 +125,8 @@ func (l *Lease) bind(b binding) error {
 }
 
 // Done returns a channel that is closed when the lease ends: when it is released or, with OnLoss:
-// Stop, when its worker ID is lost. The generator may then still issue IDs until the window ends.
+// Stop, when its worker ID is lost. After Release, the generator issues no more IDs. After a loss,
+// it may issue IDs until the window ends.
 func (l *Lease) Done() <-chan struct{} { return l.done }
 
 // Err returns nil until Done is closed, and then an error that matches ErrReleased or ErrLost.

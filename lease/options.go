@@ -40,14 +40,15 @@ type Options struct {
 
 	// Owner names the process in errors and in Whois. An owner gets a worker ID that it had before,
 	// if one is free. Choose a name that stays the same across restarts and differs for each process,
-	// such as a pod's name. If two live processes have the same Owner, both log it once, the older
-	// one up to 18 windows later; not with ReuseOnce. The default is the host's name, which several
-	// processes may have.
+	// such as a pod's name. If two live processes have the same Owner, each logs it once (the older
+	// one within 18 windows), except with ReuseOnce. The default is the host's name; because several
+	// processes of a host may have it on purpose, they do not log it.
 	Owner string
 
-	// Window is the time by which saved bounds are ahead of the clock. A third of it after a save,
-	// the lease saves a later bound. The default is that of the store ([driver.Windower]) or 3 s, and
-	// at least 3 ticks of the layout. The least is 1 ms and a tick, the most [MaxWindow].
+	// Window is how far ahead of the clock each saved bound lies. The lease saves a later bound every
+	// third of a window. The default is that of the store ([driver.Windower]) or 3 s, and at least 3
+	// ticks of the layout. The least is 1 ms and a tick, the most [MaxWindow]. A window must be
+	// several times as long as a save takes, or renewals time out; the store's default is right.
 	//
 	// If the store goes away, IDs are issued for at least two thirds of a window. To bridge an outage,
 	// such as a failover of the store, choose one and a half times its length. 3 s suits a file, 30 s
@@ -127,10 +128,11 @@ type Options struct {
 	// Logger gets an error if no IDs are issued because the window has ended, and if IDs may have
 	// repeated; a warning if the worker ID was lost, if the store lost entries, if renewals have
 	// failed for half a window, if the store is away and the LocalCopy is used, if the clock leapt or
-	// stepped back, if another live process has the same Owner, and if the layout will run out within
-	// a year; information when a worker ID was acquired, replaced or released, and when a problem is
-	// over. A problem that lasts is logged once, and again if its cause changes. "next" says what
-	// will happen by itself. The default is slog.Default() at the time of Acquire.
+	// stepped back, if another live process has the same Owner (not the default one), and if the
+	// layout will run out within a year; information when a worker ID was acquired, replaced or
+	// released, and when a problem is over. A problem that lasts is logged once, and again if its
+	// cause changes. "next" says what will happen by itself. The default is slog.Default() at the
+	// time of Acquire.
 	Logger *slog.Logger
 
 	named        bool      // Owner is not the default

@@ -40,7 +40,7 @@ type waiting struct {
 
 // Stats is the state and the history of a Lease.
 type Stats struct {
-	Renewals     uint64 // renewals that succeeded, even if the bound did not move
+	Renewals     uint64 // renewals that succeeded, even if the bound did not move; not the acquisition
 	Failures     uint64 // failures of a renewal, or of the replacement of a lost worker ID
 	Replacements uint64 // lost worker IDs that were replaced
 	Restored     uint64 // lost records that were put back
