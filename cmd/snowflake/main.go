@@ -25,6 +25,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,9 @@ func main() {
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, now func() time.Time) int {
 	s := command.New("snowflake", stdin, stdout, stderr, now)
 	root := rootCommand(s)
+	for _, c := range root.Commands() { // a shell completes the commands that run
+		c.Hidden = c.GroupID == others && len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd)
+	}
 	root.SetArgs(append([]string{}, args...))
 	return s.Exit(root.Execute())
 }

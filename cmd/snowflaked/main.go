@@ -57,6 +57,9 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0]) {
 		args = append([]string{"serve"}, args...)
 	}
+	for _, c := range root.Commands() { // a shell completes the commands that run
+		c.Hidden = c.GroupID == others && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd)
+	}
 	root.SetArgs(args)
 	return p.Exit(root.ExecuteContext(ctx))
 }

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -96,7 +97,12 @@ func (s *Streams) Exit(err error) int {
 		return OK
 	case errors.Is(err, syscall.EPIPE): // the reader of standard output has ended
 	case !isSaid:
-		s.Note("%s", strings.TrimPrefix(err.Error(), "snowflake: "))
+		text := strings.TrimPrefix(err.Error(), "snowflake: ")
+		if m := unknown.FindStringSubmatch(text); m != nil {
+			word, _ := strconv.Unquote(m[1])
+			text = strings.Replace(text, m[1], strconv.Quote(Harmless(word)), 1)
+		}
+		s.Note("%s", text)
 	}
 	if errors.As(err, new(failure)) {
 		return Failure
@@ -107,8 +113,12 @@ func (s *Streams) Exit(err error) int {
 var (
 	// negative matches pflag's error for a negative number among the arguments.
 	negative = regexp.MustCompile(`^unknown shorthand flag: '[0-9]' in (-[0-9]+)$`)
-	// single matches pflag's error for a long flag with one hyphen.
-	single = regexp.MustCompile(`^unknown shorthand flag: '.' in (-[a-z]{2}.*)$`)
+	// single matches pflag's error for a long flag with one hyphen, up to the flag's value.
+	single = regexp.MustCompile(`^unknown shorthand flag: '.' in (-[a-z]{2}[-a-z]*)`)
+	// unknown matches cobra's error for a command that does not exist.
+	unknown = regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for `)
+	// harmless matches a word, or the scheme of a URL at the start of another text.
+	harmless = regexp.MustCompile(`^([-\w./]*$|[a-z]+://)`)
 	// store matches pflag's error for a flag of snowflaked.
 	store = regexp.MustCompile(`^unknown flag: --(store|retire|database|query|worker|since|from|follow|metrics-file)$`)
 	// parsed matches the beginning of an error of package strconv, before the reason.
@@ -146,7 +156,20 @@ func NoArgs(command string, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s takes no arguments besides flags, got %q; a command comes before its flags", command, args[0])
+	return fmt.Errorf("%s takes no arguments besides flags, got %q; a command comes before its flags", command, Harmless(args[0]))
+}
+
+// Redacted stands in errors and logs for a text that may be a password.
+const Redacted = "xxxxx"
+
+// Harmless returns a word as it is. Of another text, which may be a URL whose password is anywhere
+// in it, it returns at most the scheme.
+func Harmless(text string) string {
+	shown := harmless.FindString(text)
+	if shown != text {
+		shown += Redacted
+	}
+	return shown
 }
 
 // Other is a command that only the other program has, and the error of running it here.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
@@ -243,7 +244,7 @@ func (s *source) number(name string) (n int, err error) {
 	return n, nil
 }
 
-const redacted = "xxxxx"
+const redacted = command.Redacted
 
 var secretName = regexp.MustCompile(`(?i)(password|passwd|pass|pwd|secret|token)$`)
 
@@ -257,12 +258,8 @@ func Redact(url string) string {
 	return s.String()
 }
 
-var (
-	// optionValue matches the value of an option.
-	optionValue = regexp.MustCompile(`=[^&]*`)
-	// harmless matches a word or a scheme at the start of a text that is not a URL of a store.
-	harmless = regexp.MustCompile(`^([-\w./]*$|[a-z]+://)`)
-)
+// optionValue matches the value of an option.
+var optionValue = regexp.MustCompile(`=[^&]*`)
 
 // String returns the URL as Redact does.
 func (s *source) String() string {
@@ -271,11 +268,7 @@ func (s *source) String() string {
 	case isPath(s.raw):
 		return s.raw
 	case !ok:
-		shown := harmless.FindString(s.raw)
-		if shown != s.raw {
-			shown += redacted
-		}
-		return shown
+		return command.Harmless(s.raw)
 	case !s.valid:
 		return s.scheme + ":" + redacted
 	}
