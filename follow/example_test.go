@@ -36,10 +36,10 @@ func Example() {
 	check(lease.Init(ctx, store, snowflake.DefaultLayout()))
 
 	// In each process that takes orders:
-	start, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	startCtx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	// With a FloorEvery of a second, events are delivered about 2 s after the commit.
-	l, err := lease.Acquire(start, store, &lease.Options{FloorEvery: time.Second})
+	l, err := lease.Acquire(startCtx, store, &lease.Options{FloorEvery: time.Second})
 	check(err)
 	defer l.Release(ctx)
 	gen, err := snowflake.NewLeased(l, nil)

@@ -41,9 +41,9 @@ func ExampleAcquire() {
 	// Without this, a signal would end the process before Release.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	start, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel() // start bounds the acquisition only
-	l, err := lease.Acquire(start, lease.File(dir), &lease.Options{Owner: "orders-1"})
+	startCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel() // startCtx bounds the acquisition only
+	l, err := lease.Acquire(startCtx, lease.File(dir), &lease.Options{Owner: "orders-1"})
 	if err != nil {
 		fmt.Println(err)
 		return
