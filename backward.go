@@ -5,6 +5,8 @@ import (
 	"time"
 )
 
+// A call notices in behind.go that the clock has gone back, and asks the policy there.
+
 // Backward describes a clock that reads earlier than the last ID, and the possible actions.
 type Backward struct {
 	// Last is the time that the clock must reach before IDs can continue in order: the start of the

@@ -82,22 +82,6 @@ func (g *Generator) do(ctx context.Context, c *call, m move) error {
 	return g.nap(ctx, m.sleep)
 }
 
-// ask asks the policy what to do about a clock that went back.
-func (g *Generator) ask(ctx context.Context, c *call, m move) error {
-	c.progress.asks++
-	a := g.policy.OnBackward(*m.back)
-	if !m.back.can(a) || c.progress.asks > maxAsks {
-		return &ClockBackwardError{*m.back}
-	}
-	if a == ActionBump && g.window != nil {
-		if err := g.bump(ctx, *m.grant, m.back.Now); err != nil {
-			return unbumped(ctx, *m.back, err)
-		}
-	}
-	c.progress.agreed, c.progress.by = a, m.back.By()
-	return nil
-}
-
 // maxExtends bounds a call's requests for a longer grant. One is enough unless other calls use up
 // the extension.
 const maxExtends = 100
@@ -215,11 +199,9 @@ func (g *Generator) find(c *call) (v view, err error) {
 		return v, err
 	}
 	l, q, slow := g.seq.layout, &g.seq, c.watch.slow
-	waits := v.kind == slot
 	v.reached, v.over = q.reached, g.over(v.tick)
-	// After a rewind, the next ticks may be spent: if there are many, the clock has gone back.
-	v.behind = v.reached > v.limit || v.tick > v.limit && slow || !waits && v.tick > l.nearby(max(v.limit, q.tick))
-	if !v.behind || waits && v.tick <= v.limit {
+	v.behind = v.isBehind(l, q.tick, slow)
+	if !v.behind || v.kind == slot && v.tick <= v.limit {
 		return v, nil
 	}
 	v.back = g.tell(c, &v)
@@ -266,31 +248,6 @@ func (g *Generator) inOrder(c *call, limit int64) (p place, err error) {
 
 // over reports whether tick is not in the generator's copy of the grant. g.mu must be held.
 func (g *Generator) over(tick int64) bool { return g.window != nil && tick >= g.window.hi }
-
-// tell returns the clock's step back for the policy. g.mu must be held.
-func (g *Generator) tell(c *call, v *view) *Backward {
-	must := v.tick
-	if v.reached > v.limit {
-		must = v.reached
-	}
-	return &Backward{
-		Last:      g.seq.layout.time(instant{tick: must}).Add(-g.borrow),
-		Now:       g.seq.layout.time(c.now),
-		Stalled:   c.watch.stalled,
-		CanBump:   g.canBump(c.now),
-		CanRewind: g.seq.canRewind(c.now.tick, g.seq.layout.nearby(v.limit)),
-	}
-}
-
-// canBump reports whether there is a clock sequence whose last tick is before the clock's reading.
-// g.mu must be held.
-func (g *Generator) canBump(now instant) bool {
-	if g.window == nil {
-		return g.seq.trail != nil && g.seq.trail.seqs.choose(now.tick) != noClockSeq
-	}
-	b := g.window.bumper
-	return b != nil && g.seq.layout.ClockSeqBits > 0 && now.tick > g.window.after && b.CanBump(g.seq.layout.time(now))
-}
 
 // issue returns c's IDs. g.mu must be held.
 func (g *Generator) issue(c *call, v *view) run {
