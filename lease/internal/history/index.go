@@ -24,16 +24,16 @@ var (
 type Index struct {
 	layout snowflake.Layout
 	begins time.Time
-	near   []*past       // by worker ID, if it is among the first; nil if it has no record
-	far    map[int]*past // by worker ID
-	none   past          // of the worker IDs without a record
+	near   []*timelines       // by worker ID, if it is among the first; nil if it has no record
+	far    map[int]*timelines // by worker ID
+	none   timelines          // of the worker IDs without a record
 }
 
 // nearest is how many worker IDs need no map: a map would take half of the time of Whois.
 const nearest = 1 << 16
 
-// past is what is known of a worker ID.
-type past struct {
+// timelines is what is known of a worker ID.
+type timelines struct {
 	lines       []timeline // by clock sequence, up to the last one that was used
 	whole       int64      // the first tick from which on no holding is missing
 	notReported int64      // of the other clock sequences: see timeline
@@ -50,18 +50,18 @@ type timeline struct {
 	notReported int64
 }
 
-// never is after every tick.
-const never = math.MaxInt64
+// endOfTime is after every tick.
+const endOfTime = math.MaxInt64
 
 // newIndex returns the index of a store without records. d is the store's door.
 func newIndex(d protocol.Door) *Index {
-	h := &Index{layout: d.Layout, far: map[int]*past{}}
-	h.near = make([]*past, min(nearest, 1<<d.Layout.WorkerBits))
-	h.none = past{whole: h.wholeFrom(d, protocol.Record{}), notReported: never}
+	h := &Index{layout: d.Layout, far: map[int]*timelines{}}
+	h.near = make([]*timelines, min(nearest, 1<<d.Layout.WorkerBits))
+	h.none = timelines{whole: h.wholeFrom(d, protocol.Record{}), notReported: endOfTime}
 	return h
 }
 
-func (h *Index) put(worker int, p *past) {
+func (h *Index) put(worker int, p *timelines) {
 	if worker < len(h.near) {
 		h.near[worker] = p
 	} else {
@@ -69,8 +69,8 @@ func (h *Index) put(worker int, p *past) {
 	}
 }
 
-func (h *Index) of(worker int) *past {
-	var p *past
+func (h *Index) of(worker int) *timelines {
+	var p *timelines
 	if worker < len(h.near) {
 		p = h.near[worker]
 	} else {
@@ -86,13 +86,13 @@ func (h *Index) wholeFrom(d protocol.Door, r protocol.Record) int64 {
 	if from, ok := d.Complete(r); ok {
 		return h.tick(from)
 	}
-	return never
+	return endOfTime
 }
 
 // add adds what is known of the worker ID of r. earlier are the holdings that its record does not
 // have; whole says that they are all there. d is the store's door.
 func (h *Index) add(d protocol.Door, r protocol.Record, earlier []protocol.Holding, whole bool) {
-	p := &past{whole: never, notReported: never}
+	p := &timelines{whole: endOfTime, notReported: endOfTime}
 	h.put(r.Worker, p)
 	if whole {
 		p.whole = h.wholeFrom(d, r)
@@ -111,7 +111,7 @@ func (h *Index) add(d protocol.Door, r protocol.Record, earlier []protocol.Holdi
 				continue
 			}
 			if by.ClockSeq < 0 || by.ClockSeq >= 1<<h.layout.ClockSeqBits { // the entry was damaged
-				p.whole = never
+				p.whole = endOfTime
 				continue
 			}
 			bySeq[by.ClockSeq] = append(bySeq[by.ClockSeq], by)
@@ -139,7 +139,7 @@ func (h *Index) add(d protocol.Door, r protocol.Record, earlier []protocol.Holdi
 func (h *Index) timeline(holdings []*protocol.Holding) timeline {
 	slices.Reverse(holdings) // of those with one beginning, the first comes last
 	slices.SortStableFunc(holdings, func(a, b *protocol.Holding) int { return a.From.Compare(b.From) })
-	l := timeline{notReported: never}
+	l := timeline{notReported: endOfTime}
 	var open []*protocol.Holding // those that began last are at the end
 	var at int64
 	upTo := func(end int64) {
@@ -160,7 +160,7 @@ func (h *Index) timeline(holdings []*protocol.Holding) timeline {
 		upTo(h.tick(by.From))
 		open = append(open, by)
 	}
-	upTo(never)
+	upTo(endOfTime)
 	return l
 }
 
@@ -171,7 +171,7 @@ func (h *Index) tick(t time.Time) int64 {
 		return 0
 	}
 	if err != nil {
-		return never
+		return endOfTime
 	}
 	tick, _, _ := h.fields(id)
 	return tick

@@ -33,7 +33,7 @@ func Read(s book.Line) (*Index, error) {
 	}
 	h := newIndex(d)
 	for worker := range bad {
-		h.put(worker, &past{whole: never, notReported: never})
+		h.put(worker, &timelines{whole: endOfTime, notReported: endOfTime})
 	}
 	for _, r := range protocol.Sorted(maps.Values(records)) {
 		holdings, whole, err := kept.of(s, &r)
