@@ -23,16 +23,16 @@
 //     counted in ticks.
 //   - To stamp is to issue an ID with some worker ID, clock sequence and timestamp.
 //   - The bound of a worker ID and clock sequence is an instant of ID time. No ID with them has
-//     been stamped at or after it. The store keeps it.
+//     been stamped at or after it.
 //   - A holder is a process to which a store has given a worker ID. Its owner is the name
 //     under which it asked (Options.Owner), such as a pod's name: a process that restarts is a
 //     new holder, usually with the same owner.
 //   - A window is a span of ID time in which one holder may stamp one worker ID and clock
 //     sequence. It ends at the bound. Options.Window is its length.
 //   - The grant is the window that the generator has been given.
-//   - The entries of a store are a record for each worker ID (its holder, with the token of its
-//     acquisition, and its bounds); a mark, which shows that there has been a record; and the
-//     door, the entry "store": until it is open, no worker ID is taken.
+//   - A store has entries: for each worker ID a record (its holder, with the token of the
+//     acquisition, and its bounds) and a mark (there has been a record); and the door, the entry
+//     "store": until it is open, no worker ID is taken.
 //   - The history has the earlier holders of each worker ID, with their windows. A store keeps it
 //     for 90 days (Options.History). Because windows never overlap, [Whois] finds the one process
 //     that can have issued an ID, and [ReadHistory] the IDs that no holder can have issued.
@@ -145,7 +145,7 @@
 //     that a newcomer with another layout has made, and that is not open yet, is replaced. So is
 //     one that Init or NewStore opened by mistake (protocol.Door.Mistaken). In the door the holder
 //     counts the time of the next rule, so that a newcomer hours later does not wait (wiped.Heal).
-//   - door: The door is made first. A newcomer that does not find it waits for [MaxWindow] and a
+//   - door: The door is made first; a newcomer that does not find it waits for [MaxWindow] and a
 //     minute. The time is counted by the monotonic clocks of those who wait, and kept in the door,
 //     so they wait for it together, one after the other (protocol.Door.Advance). Then worker IDs
 //     that still have no record may be taken, from the newcomer's time on, or from the engine's if
