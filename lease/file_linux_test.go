@@ -78,7 +78,7 @@ func TestImpossibleDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// The directory lies in a mount that goes away, and the mark beside it goes, too.
+// The directory lies in a mount that goes away, and the trace beside it goes, too.
 func TestDirectoryInAMountThatIsGoneRepeatsNoID(t *testing.T) {
 	mounted := mountTmpfs(t, "")
 	dir := filepath.Join(mounted, "leases")

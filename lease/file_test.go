@@ -336,7 +336,7 @@ func TestEmptiedDirectoryHeals(t *testing.T) {
 		require.NoError(t, os.RemoveAll(filepath.Join(filepath.Dir(dir), ".leases.identity")))
 		empty(t, dir)
 		m, err := lease.Acquire(t.Context(), lease.File(dir), nil)
-		require.NoError(t, err, "without the mark it may be new, and a window is enough")
+		require.NoError(t, err, "without the trace it may be new, and a window is enough")
 		require.NoError(t, m.Release(t.Context()))
 	})
 }
