@@ -77,7 +77,7 @@ var (
 	errQuota       = failed(connect.CodeResourceExhausted, "the token's IDs per second are used up: call again, or ask for fewer IDs")
 	errNoWatermark = failed(connect.CodeUnimplemented, "the server has no watermark")
 	errUnread      = failed(connect.CodeUnavailable, "the watermark cannot be read now: the server's log says why")
-	errUnavailable = failed(connect.CodeUnavailable, "no ID can be issued now, because of the server's lease or clock: its log says why")
+	errUnavailable = failed(connect.CodeUnavailable, "no ID can be issued now: the server's lease has expired, or its clock is wrong; see the server's log")
 	errExhausted   = failed(connect.CodeFailedPrecondition, "%v", snowflake.ErrTimeExhausted)
 	errLate        = failed(connect.CodeDeadlineExceeded, "the answer would be later than the deadline")
 	errCanceled    = failed(connect.CodeCanceled, "the client has gone")

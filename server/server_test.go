@@ -158,7 +158,7 @@ func TestUnavailableHasTheTimeOfARetry(t *testing.T) {
 		for _, path := range []string{"/readyz", "/id", "/ids?n=5"} {
 			resp, text := get(t, http.DefaultClient, url+path, "Accept", "application/json")
 			require.Equal(t, 503, resp.StatusCode, "%s: %s: %s", why, path, text)
-			assert.Contains(t, text, "its log says why")
+			assert.Contains(t, text, "see the server's log")
 			assert.NotContains(t, text, secret)
 			assert.Equal(t, path != "/readyz", resp.Header.Get("Retry-After") == "1", path)
 		}
@@ -168,7 +168,7 @@ func TestUnavailableHasTheTimeOfARetry(t *testing.T) {
 			_, _, stream := take(t.Context(), c, &pb.StreamRequest{N: 1})
 			for _, err := range []error{single, batch, stream} {
 				require.Equal(t, connect.CodeUnavailable, connect.CodeOf(err), "%s: %s: %v", why, protocol, err)
-				assert.ErrorContains(t, err, "its log says why")
+				assert.ErrorContains(t, err, "see the server's log")
 				assert.NotContains(t, err.Error(), secret)
 				assert.EqualValues(t, 1, detail[*errdetails.RetryInfo](t, err).RetryDelay.Seconds)
 			}
@@ -224,7 +224,7 @@ func TestServerWithAnExpiredLeaseIsNotReady(t *testing.T) {
 			}
 			holds(http.StatusOK, "ok")
 			takeAway(network, l)
-			holds(http.StatusServiceUnavailable, "its log says why: ")
+			holds(http.StatusServiceUnavailable, "see the server's log: ")
 			assert.Contains(t, log.String(), why)
 		})
 	}

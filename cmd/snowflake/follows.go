@@ -29,13 +29,15 @@ Prints yes and the proof, or no and two IDs as proof. If the answer is no, it
 says when NEW could begin, and with which epoch NEW could begin at once.
 "snowflake help layout" says how to write a layout with another epoch, such as
 41/10/12@2020-01-01.`,
-		Args:      cobra.ExactArgs(2),
+		Args:      both("follows", "OLD and NEW"),
 		ValidArgs: texts.LayoutNames(),
 	}
 	lastText := c.Flags().String("last", "", "the greatest `ID` of the old layout")
 	until := c.Flags().String("until", "", "the `time` up to which the old layout is used")
-	c.MarkFlagsMutuallyExclusive("last", "until")
 	c.RunE = func(_ *cobra.Command, args []string) error {
+		if c.Flags().Changed("last") && c.Flags().Changed("until") {
+			return errors.New("name either --last or --until, not both")
+		}
 		var pair [2]snowflake.Layout
 		for i, arg := range args {
 			var err error

@@ -42,7 +42,7 @@ A note says if the IDs look rounded, or like a mixture of layouts.`,
 	}
 	var options input.Options
 	options.Flags(c.Flags())
-	n := c.Flags().IntP("count", "n", 5, "how `many` layouts to show")
+	n := c.Flags().IntP("count", "n", 5, "show at most `N` layouts")
 	known := c.Flags().String("time", "", "the `time` of the ID, to compute the epoch")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if err := command.AtLeast("count", *n, 1); err != nil {

@@ -23,6 +23,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -102,6 +103,16 @@ and sql do the same as those here, and use the leases, too.`,
 	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.FlagError(root.Name(), c.Name(), err) })
 	return root
+}
+
+// both returns an error if a command does not have two arguments, whose names are in names.
+func both(command, names string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return fmt.Errorf("%s needs two arguments, %s; got %d", command, names, len(args))
+		}
+		return nil
+	}
 }
 
 // statuses has the conditions of each command's exit statuses 0, 1 and 2. An empty text stands for

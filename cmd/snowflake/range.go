@@ -21,7 +21,7 @@ from FROM up to, but not including, TO, ask for
 
 FROM and TO are RFC 3339 times, or like 2026-01-31T15:04:05,
 "2026-01-31 15:04" or 2026-01-31 in UTC.`,
-		Args: cobra.ExactArgs(2),
+		Args: both("range", "FROM and TO"),
 	}
 	layout := layoutFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {

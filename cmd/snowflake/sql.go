@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 func sqlCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sql DATABASE",
-		Short: "Print functions that decode IDs in a database",
+		Short: "Print functions that decode IDs in a database, or a column's default that issues them",
 		Long: `Prints functions to paste into a migration. time, worker, sequence and so on
 return the fields of an ID. valid tells whether a number is an ID of the layout.
 first returns the first ID at or after a time, for queries such as
@@ -34,6 +35,9 @@ HAZARD: if two databases have the same worker ID, for example a copy beside the
 original, IDs can repeat. docs/sql.md says what to do after a failover, a restore
 and a dump.`,
 		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "postgresql" { // as in a database's URL
+				args[0] = string(sqltext.PostgreSQL)
+			}
 			if len(args) == 1 && slices.Contains(c.ValidArgs, args[0]) {
 				return nil
 			}
@@ -50,10 +54,12 @@ and a dump.`,
 	layout := layoutFlag(c)
 	var g sqltext.Generator
 	generate := g.Flags(c.Flags())
-	c.MarkFlagsRequiredTogether("generate", "worker")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		engine := sqltext.Engine(args[0])
 		if *generate {
+			if !c.Flags().Changed("worker") {
+				return errors.New("--generate needs --worker N: a worker ID that no lease may have")
+			}
 			g.Layout = *layout
 			made, err := g.Generate(engine)
 			if err != nil {
@@ -66,7 +72,7 @@ and a dump.`,
 			s.Note(g.About())
 			return nil
 		}
-		for _, flag := range []string{"datacenter", "schema", "follow"} {
+		for _, flag := range []string{"worker", "datacenter", "schema", "follow"} {
 			if c.Flags().Changed(flag) {
 				return fmt.Errorf("--%s needs --generate", flag)
 			}

@@ -126,7 +126,8 @@ func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error
 		// IDs that were read are judged even after a signal.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
 		defer cancel()
-		return lease.ReadHistory(ctx, s)
+		h, err := lease.ReadHistory(ctx, s)
+		return h, withRemedy(err)
 	}, f.leases)
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -31,7 +30,7 @@ start or deployment.`,
 	var l snowflake.Layout
 	layoutFlag(c, &l)
 	p.asks(c, func(ctx context.Context, store lease.Store, _ []string) error {
-		url := stores.Redact(c.Flags().Lookup("store").Value.String())
+		url := shown(c.Flags().Lookup("store").Value.String())
 		err := lease.Init(ctx, store, l)
 		was := errors.Is(err, lease.ErrInitialized)
 		if err != nil && (!was || errors.Is(err, lease.ErrLayout)) {

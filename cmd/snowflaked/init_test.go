@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,4 +47,13 @@ func TestInitSaysThatStartsWait(t *testing.T) {
 	for _, args := range [][]string{{"init", "--store", store}, {"init", "--store", store, "--json"}} {
 		assert.Regexp(t, "has lost other entries: starts wait for 3m", succeed(t, args...))
 	}
+}
+
+// A relative path would not tell which directory has the store.
+func TestInitPrintsTheAbsolutePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	out := succeed(t, "init", "--store", "file:leases")
+	require.True(t, strings.HasPrefix(out, "file:"+filepath.Join(dir, "leases")+": "), out)
 }

@@ -7,7 +7,7 @@
 //	snowflaked new --store file:DIR                IDs in a terminal, under a lease
 //	snowflaked workers --store redis://db          who holds which worker ID?
 //	snowflaked whois --store redis://db ID...      who issued an ID?
-//	snowflaked watermark --store redis://db        an ID below every ID issued from now on
+//	snowflaked watermark --store redis://db        every ID issued later is greater
 //	snowflaked audit --store redis://db FILE...    which IDs were issued without a lease?
 //	snowflaked sql --generate --worker N           a column's default that issues IDs
 //	snowflaked health                              a container's health check
@@ -20,7 +20,8 @@
 //
 // On SIGTERM or an interrupt, /readyz reports that the server is not ready, and the server
 // continues to serve for --drain, while load balancers notice. Then it accepts no more connections,
-// finishes the requests that have begun, releases its worker ID, and exits with status 0.
+// finishes the requests that have begun, releases its worker ID, and exits with status 0. A second
+// signal ends it at once; then its worker ID stays unused until the window has ended.
 package main
 
 import (
@@ -146,7 +147,7 @@ SNOWFLAKED_TLS_CERT.`,
 // the usual condition.
 var statuses = map[string][3]string{
 	"serve":     {"a signal has ended the server", "it could not start, or go on", "a flag is wrong"},
-	"init":      {"the store was initialized, or is in use", "the store cannot be reached, or has another layout"},
+	"init":      {"the store was initialized, now or before", "the store cannot be reached, or has another layout"},
 	"new":       {"all IDs were printed", "some were not, for example because of a signal or the store"},
 	"workers":   {"", "the store or a record cannot be read, starts wait, or the worker ID is not retired"},
 	"whois":     {"each ID has an issuer", "one has none or it was forgotten, or the store cannot be read"},

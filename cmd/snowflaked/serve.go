@@ -76,7 +76,7 @@ func (c *config) run(ctx context.Context) error {
 	h, failed := serveMain(s, listener, files.tls)
 	defer h.Close()
 	slog.Info("taking a worker ID: if the store is away, or has no entries, it takes minutes; /readyz says what it waits for",
-		"store", stores.Redact(c.store), "giveUpAfter", startTime, "address", listener.Addr().String())
+		"store", shown(c.store), "giveUpAfter", startTime, "address", listener.Addr().String())
 	got, err := c.acquireUnless(ctx, failed, w)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -101,7 +101,7 @@ func (c *config) run(ctx context.Context) error {
 	}
 	slog.Info("serving", "version", command.Version(), "address", listener.Addr().String(),
 		"worker", got.lease.Worker(), "layout", c.generator.Layout.String(),
-		"store", stores.Redact(c.store), "tls", files.tls != nil, "token", c.tokenFile != "")
+		"store", shown(c.store), "tls", files.tls != nil, "token", c.tokenFile != "")
 	notify("READY=1\nSTATUS=issues IDs")
 	defer notify("STOPPING=1")
 	return c.answer(ctx, s, h, failed)

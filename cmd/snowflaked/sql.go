@@ -13,20 +13,19 @@ import (
 func (p *program) sqlCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sql [postgres] --generate --worker N",
-		Short: "Print functions that issue IDs, for a worker ID that no process had",
+		Short: "Print functions that issue IDs, for a worker ID that no process has ever had",
 		Long: `Prints functions for PostgreSQL that issue IDs, for a column's DEFAULT, as
 "snowflake sql postgres --generate" does. First it checks in the store that the
 worker ID was never leased, and that the leases have the same layout. Standard error
 has the range of worker IDs that the leases need.`,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{string(sqltext.PostgreSQL)},
+		ValidArgs: []string{string(sqltext.PostgreSQL), "postgresql"},
 	}
 	var g sqltext.Generator
 	generate := g.Flags(c.Flags())
 	layoutFlag(c, &g.Layout)
-	c.MarkFlagsRequiredTogether("generate", "worker")
 	p.asks(c, func(ctx context.Context, store lease.Store, _ []string) error {
-		if !*generate {
+		if !*generate || !c.Flags().Changed("worker") {
 			return command.Refused("sql needs --generate and --worker; \"snowflake sql\" prints functions that decode IDs")
 		}
 		made, err := g.Generate(sqltext.PostgreSQL)

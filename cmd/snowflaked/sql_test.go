@@ -19,7 +19,7 @@ func TestGenerateRefusesAWorkerIDThatWasLeased(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "leases.db")
 	_, log, status := runCLI("sql", "--generate", "--worker", "1", "--store", "sqlite:"+file)
 	require.Equal(t, command.Failure, status)
-	require.Contains(t, log, "no such file")
+	require.Contains(t, log, "there is no store at sqlite:")
 	require.NoFileExists(t, file)
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, url := range []string{"sqlite:" + file, "file:" + t.TempDir()} {
@@ -54,7 +54,7 @@ func TestGenerateRefusesAWorkerIDThatWasLeased(t *testing.T) {
 		}
 		script, log := generate(command.OK, "--worker", "6")
 		require.Contains(t, script, "snowflake_worker_6")
-		require.Equal(t, "snowflaked: Keep worker 6 out of the leases' range: lease.Options{First: 7, Count: 1017} in every process.\n", log)
+		require.Equal(t, "snowflaked: Keep worker 6 out of the leases' range: lease.Options{First: 7, Count: 1017} in every process, or snowflaked serve --first 7 --count 1017.\n", log)
 		script, _ = generate(command.OK, "--worker", "6", "--json")
 		require.Contains(t, script, `{"count":1017,"first":7,"sql":"--`)
 		_, log = generate(command.Failure, "--worker", "6", "--layout", "jssafe")

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,8 +36,10 @@ func (p *program) asks(c *cobra.Command, do func(ctx context.Context, store leas
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), limit)
 		defer cancel()
-		if err := mustExist(url); err != nil && c.Name() != "init" {
-			return err
+		if c.Name() != "init" {
+			if err := mustExist(url); err != nil {
+				return err
+			}
 		}
 		store, closeStore, err := openURL(ctx, url)
 		if err != nil {
@@ -46,6 +50,17 @@ func (p *program) asks(c *cobra.Command, do func(ctx context.Context, store leas
 	}
 }
 
+const ifNew = "If it is new, run snowflaked init"
+
+// withRemedy adds what to do with a new store to an error of a store that is new, or has lost
+// entries.
+func withRemedy(err error) error {
+	if errors.Is(err, lease.ErrWiped) {
+		return fmt.Errorf("%w. %s", err, ifNew)
+	}
+	return err
+}
+
 // mustExist returns an error if a URL names a directory or an SQLite file that does not exist.
 func mustExist(url string) error {
 	path, isDir := stores.Path(url)
@@ -53,10 +68,26 @@ func mustExist(url string) error {
 		return nil
 	}
 	info, err := os.Stat(path)
-	if err == nil && isDir && !info.IsDir() {
-		err = fmt.Errorf("%s is not a directory", path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no store at %s; --store or SNOWFLAKED_STORE names the store", shown(url))
+	case err == nil && isDir && !info.IsDir():
+		return fmt.Errorf("%s is not a directory", path)
 	}
 	return err
+}
+
+// shown returns a URL without its password. If it names a directory or an SQLite file by a relative
+// path, shown makes the path absolute.
+func shown(url string) string {
+	text := stores.Redact(url)
+	path, _ := stores.Path(url)
+	full, err := filepath.Abs(path)
+	if path == "" || filepath.IsAbs(path) || err != nil {
+		return text
+	}
+	scheme, rest, _ := strings.Cut(text, ":")
+	return scheme + ":" + strings.Replace(rest, path, full, 1)
 }
 
 func (p *program) jsonFlag(c *cobra.Command) {

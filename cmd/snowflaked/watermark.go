@@ -17,8 +17,8 @@ func (p *program) watermarkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watermark",
 		Short: command.Short("watermark"),
-		Long: `Prints an ID below every ID issued under the store from now on: lease.Watermark. If
-a holder keeps it back, standard error says which; the ID is still correct.`,
+		Long: `Prints the watermark: every ID issued later under the store is greater. If a
+holder keeps it back, standard error says which; the ID is still correct.`,
 		Args: noArgs,
 	}
 	p.asks(c, func(ctx context.Context, s lease.Store, _ []string) error { return p.writeWatermark(ctx, s) })
@@ -49,7 +49,7 @@ var errHeld = errors.New("the watermark is held back")
 func (p *program) writeWatermark(ctx context.Context, s lease.Store) error {
 	m, err := lease.Watermark(ctx, s)
 	if err != nil {
-		return err
+		return withRemedy(err)
 	}
 	shown := watermark{ID: m.ID}
 	if h := m.HeldBy; h != nil {

@@ -82,7 +82,7 @@ func (p *program) writeIssuers(ctx context.Context, s lease.Store, ids []snowfla
 		line := fmt.Sprintf("%v owner=%s host=%s pid=%d worker=%d clockSeq=%d grantedFrom=%s grantedTo=%s",
 			id, texts.Plain(h.Owner), texts.Plain(h.Host), h.PID, h.Worker, h.ClockSeq, texts.Moment(h.From), texts.Moment(h.To))
 		if unknown {
-			nobody = errNobody
+			nobody, err = errNobody, withRemedy(err)
 			known = issuer{ID: id, Error: err.Error()}
 			line = fmt.Sprintf("%v %v", id, err)
 		}

@@ -23,7 +23,7 @@ const aboutHolders = `  worker    the worker ID
             spent: it was used once, or was retired, and will not be used again
             lost: its record was lost; it is used again minutes later
   until     IDs may have been issued up to this time, which advances while the
-            worker ID is held; the next holder begins there
+            worker ID is held; the next holder begins there; "to" in JSON
   clockSeq  the holder's clock sequence
   pid       the process ID of the holder, or of the last holder
   host      the host of that process
@@ -53,7 +53,7 @@ func (p *program) workersCommand() *cobra.Command {
 }
 
 // neverLent is said of a store without holders.
-const neverLent = "this store has never lent a worker ID: is it the right store?"
+const neverLent = "this store has never lent a worker ID: is it the right store? " + ifNew
 
 // retire retires a worker ID. A worker ID that does not fit the layout of the leases is refused.
 func retire(ctx context.Context, s lease.Store, worker int) error {
@@ -76,6 +76,9 @@ func (p *program) writeHolders(ctx context.Context, s lease.Store) error {
 	switch {
 	case len(holders) == 0 && bad != nil:
 	case p.JSON:
+		if len(holders) == 0 {
+			p.Note(neverLent)
+		}
 		all := append([]lease.Holder{}, holders...) // in JSON [] if there are none
 		return errors.Join(p.WriteJSON(all), bad)
 	case len(holders) == 0:

@@ -123,7 +123,7 @@ type Options struct {
 func (o *Options) Flags(fs command.FlagSet) {
 	o.Input.Flags(fs)
 	fs.BoolVar(&o.Ordered, "order", false, "the IDs are in the order of issue: an older one is a fault")
-	fs.IntVarP(&o.Listed, "count", "n", 20, "how `many` of each kind to list")
+	fs.IntVarP(&o.Listed, "count", "n", 20, "list at most `N` of each kind")
 }
 
 // Check returns an error if a flag is wrong.

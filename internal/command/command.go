@@ -102,7 +102,7 @@ func (s *Streams) Exit(err error) int {
 			word, _ := strconv.Unquote(m[1])
 			text = strings.Replace(text, m[1], strconv.Quote(Harmless(word)), 1)
 		}
-		s.Note("%s", text)
+		s.Note("%s", s.withPrograms(text))
 	}
 	if errors.As(err, new(failure)) {
 		return Failure
@@ -185,13 +185,29 @@ var others = []Other{
 	{"snowflaked", "init", "Open a new store, once, so that the first start does not wait"},
 	{"snowflaked", "workers", "List who has leased which worker ID, and until when"},
 	{"snowflaked", "whois", "Say who issued an ID, by the history of the leases"},
-	{"snowflaked", "watermark", "Print an ID below every ID issued from now on"},
+	{"snowflaked", "watermark", "Print the watermark: every ID issued later is greater"},
 	{"snowflaked", "health", "Ask the server whether it is alive: a container's health check"},
 	{"snowflake", "decode", "Print the fields of IDs, or annotate the IDs in a log"},
 	{"snowflake", "identify", "Say which layout the IDs most likely have, and why"},
 	{"snowflake", "range", "Print the range of the IDs of a span of time"},
 	{"snowflake", "layout", "Say which bits and how many IDs a layout has, or list the layouts"},
 	{"snowflake", "follows", "Say whether a table may continue with IDs of another layout"},
+}
+
+// suggested matches a command that cobra's error for an unknown one suggests.
+var suggested = regexp.MustCompile(`(?m)^\t([a-z]+)$`)
+
+// withPrograms writes the name of its program before each command that an error suggests.
+func (s *Streams) withPrograms(text string) string {
+	return suggested.ReplaceAllStringFunc(text, func(line string) string {
+		name := strings.TrimSpace(line)
+		for _, o := range s.Others() {
+			if o.Name == name {
+				return "\t" + o.program + " " + name
+			}
+		}
+		return "\t" + s.Program + " " + name
+	})
 }
 
 // Others returns the commands that this program lacks.

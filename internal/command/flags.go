@@ -68,7 +68,7 @@ type NewFlags struct {
 
 // Define defines the flags.
 func (n *NewFlags) Define(fs FlagSet) {
-	fs.IntVarP(&n.ids, "ids", "n", 1, "how `many` IDs")
+	fs.IntVarP(&n.ids, "ids", "n", 1, "issue `N` IDs")
 	fs.BoolVar(&n.decode, "decode", false, "print the fields after each ID")
 	DatacenterFlag(fs, &n.Datacenter)
 }

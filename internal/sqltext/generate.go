@@ -128,6 +128,6 @@ func (g Generator) About() string {
 	if count == 0 {
 		return "The layout has one worker ID: there can be no lease beside it."
 	}
-	return fmt.Sprintf("Keep worker %d out of the leases' range: lease.Options{First: %d, Count: %d} in every process.",
-		g.Worker, first, count)
+	return fmt.Sprintf("Keep worker %d out of the leases' range: lease.Options{First: %d, Count: %d} in every process, "+
+		"or snowflaked serve --first %[2]d --count %[3]d.", g.Worker, first, count)
 }

@@ -90,6 +90,8 @@ func TestOpenRefusesURLsThatNameNoStore(t *testing.T) {
 		"file://host/x":                    "leave // out",
 		"file:%zz":                         "not an escape",
 		"file:a%00b":                       "zero byte",
+		"file:~/x":                         "write the whole path",
+		"sqlite:~/x.db":                    "write the whole path",
 		"sqlite:":                          "no file",
 		"sqlite::memory:":                  "no file",
 		"sqlite:x?mode=ro":                 `no option "mode"`,

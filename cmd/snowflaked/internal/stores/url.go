@@ -118,6 +118,9 @@ func parse(raw string) (*source, error) {
 	if s.path, err = url.PathUnescape(path); err != nil || strings.ContainsRune(s.path, 0) {
 		return nil, s.bad("its path has a % that is not an escape, or a zero byte")
 	}
+	if known.port == "" && strings.HasPrefix(s.path, "~") {
+		return nil, s.bad("only a shell replaces ~: write the whole path")
+	}
 	s.valid = true
 	return s, nil
 }
