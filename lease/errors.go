@@ -35,7 +35,7 @@ var (
 	// while a lost worker ID cannot be replaced for this reason. The wait ends by itself.
 	ErrWiped = book.ErrWiped
 	// ErrInitialized is returned by Init if the store was opened, or used, before.
-	ErrInitialized = errors.New("lease: the store is in use")
+	ErrInitialized = errors.New("lease: the store is not new")
 	// ErrInvalidOptions is returned by Acquire for an option that is out of its range, and by Ready,
 	// Release and snowflake.NewLeased for a Lease that Acquire did not return.
 	ErrInvalidOptions = snowflake.ErrInvalidOptions

@@ -89,7 +89,7 @@ func initialized(d protocol.Door, bad error, layout snowflake.Layout, key string
 	case d.Name != "" && d.Layout != layout:
 		return fmt.Errorf("%w: %w", ErrInitialized, foreign(none, d.Layout, layout))
 	case d.Open:
-		return fmt.Errorf("%w: it is open, and starts do not wait", ErrInitialized)
+		return fmt.Errorf("%w: it is open already, and starts do not wait", ErrInitialized)
 	}
 	d.Layout = layout
 	return fmt.Errorf("%w: it has %s, and has lost other entries: starts wait for %v more", ErrInitialized, key, d.Left())

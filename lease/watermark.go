@@ -157,6 +157,9 @@ func (v *viewer) watermark() (Mark, error) {
 	m := Mark{ID: max(0, id-1), Layout: l} // 0 also if at is before the epoch
 	if by != nil && v.now.Sub(at) > v.explained(*by) {
 		h := holderOf(*by)
+		if h.State == StateHeld && v.now.After(h.To) {
+			h.State = StateDead
+		}
 		m.HeldBy, m.Why = &h, v.why(*by)
 	}
 	return m, nil

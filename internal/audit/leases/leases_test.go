@@ -75,7 +75,7 @@ func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
 	r.Write(&b, 20)
 	for _, says := range []string{"1 of 7 IDs were issued by", "have issued: 3\n", "before them second (",
 		"after them no process has held it", "no process held it, as far as",
-		"not judged: IDs whose issuers the history no longer has: 1",
+		"not judged: IDs from before their worker's history begins, or whose records were lost: 1",
 		"not judged: IDs before the first lease that the store knows: 1", "not judged: IDs of worker IDs that are kept out of the leases: 1", "WRONG: IDs that are not of the layout of the leases: 1"} {
 		assert.Contains(t, b.String(), says)
 	}

@@ -39,7 +39,7 @@ func (r *Report) Write(out io.Writer, most int) {
 		groups []Group
 	}{
 		{"IDs of holders with a local copy that may not have reported to the store yet", r.NotReported},
-		{"IDs whose issuers the history no longer has", r.Forgotten},
+		{"IDs from before their worker's history begins, or whose records were lost", r.Forgotten},
 		{"IDs before the first lease that the store knows", r.Earlier},
 		{"IDs of worker IDs that are kept out of the leases", r.KeptOut},
 		{"IDs of other datacenters", r.Elsewhere},

@@ -16,7 +16,7 @@ import (
 // Why nobody is named: see lease.ErrNeverIssued, lease.ErrForgotten and lease.ErrNotReported.
 var (
 	ErrNeverIssued = errors.New("lease: nobody can have issued the ID")
-	ErrForgotten   = errors.New("lease: the ID's issuer is no longer in the history")
+	ErrForgotten   = errors.New("lease: the ID's issuer is not in the history")
 	ErrNotReported = errors.New("lease: the ID's issuer has not reported to the store yet")
 )
 
