@@ -54,8 +54,9 @@ import (
 // These steps are left out, and something may be lost: clocks and windows that are not whole ticks
 // and half a tick; a process that stops between two requests of which the second is a read, more
 // often than the scope says; other processes that move between two requests for the entry
-// "silence", except in the scope of that name; a search that rests for less than a tick; requests
-// that time out; and more ticks, faults, processes and IDs.
+// "silence", except in the scope of that name; a loss of entries before a request that is served
+// at once; a search that rests for less than a tick; requests that time out; and more ticks,
+// faults, processes and IDs.
 
 // tick is the unit of the layout, of the clocks' steps and of the windows.
 const tick = 20 * time.Second

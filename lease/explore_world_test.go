@@ -239,6 +239,7 @@ func (w *world) take(s step) {
 	case begin:
 		w.tell("%s asks for %s", p.name, map[bool]string{true: "the watermark", false: "a worker ID"}[p.reader])
 		p.begun, p.since, p.draws, p.idle = true, w.now, n, !p.reader
+		p.note(p.since)
 		w.start(i, keeper)
 	case answer, delay, fail:
 		w.request(i, n, s.kind)
