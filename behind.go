@@ -21,8 +21,8 @@ func (l Layout) nearby(tick int64) int64 {
 	return tick + min(max(1, int64(maxStall/l.Unit)), math.MaxInt64-tick)
 }
 
-// tell returns the clock's step back for the policy. g.mu must be held.
-func (g *Generator) tell(c *call, v *view) *Backward {
+// stepBack returns the clock's step back for the policy. g.mu must be held.
+func (g *Generator) stepBack(c *call, v *view) *Backward {
 	must := v.tick
 	if v.reached > v.limit {
 		must = v.reached

@@ -204,7 +204,7 @@ func (g *Generator) find(c *call) (v view, err error) {
 	if !v.behind || v.kind == slot && v.tick <= v.limit {
 		return v, nil
 	}
-	v.back = g.tell(c, &v)
+	v.back = g.stepBack(c, &v)
 	if v.back.By() <= c.progress.by {
 		v.agreed = c.progress.agreed
 	}

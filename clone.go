@@ -4,7 +4,7 @@ import "math"
 
 // cloned reports whether the machine was cloned since the lease asked for the worker ID.
 func (g *Generator) cloned() bool {
-	return g.machine != nil && g.machine.Load() != g.born.Load()
+	return g.vmGeneration != nil && g.vmGeneration.Load() != g.born.Load()
 }
 
 // unlessCloned returns r. If the machine was cloned since the lease asked for the worker ID, it
@@ -24,7 +24,7 @@ func (g *Generator) unlessCloned(r run) run {
 // confirm reports whether a call may return n IDs that it has claimed. Like unlessCloned, it is
 // called before their return.
 func (g *Generator) confirm(s sight, n int64) bool {
-	return g.machine == nil || g.machine.Load() == s.born || g.drop(n)
+	return g.vmGeneration == nil || g.vmGeneration.Load() == s.born || g.drop(n)
 }
 
 // drop ends the window if the machine was cloned, and disowns n IDs. It returns false.
@@ -38,10 +38,10 @@ func (g *Generator) drop(n int64) bool {
 
 // generation returns the machine's generation, or 0 if the machine does not report clones.
 func (g *Generator) generation() uint64 {
-	if g.machine == nil {
+	if g.vmGeneration == nil {
 		return 0
 	}
-	return g.machine.Load()
+	return g.vmGeneration.Load()
 }
 
 // disown subtracts n IDs from those that Stats counts as issued.

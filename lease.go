@@ -102,7 +102,7 @@ func (g *Generator) serve(l Lease) (own bool, err error) {
 		return own, fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
 	}
 	if w.terms.Generation != nil {
-		g.machine = w.terms.Generation()
+		g.vmGeneration = w.terms.Generation()
 	}
 	return own, nil
 }
@@ -124,7 +124,7 @@ func (g *Generator) look() error {
 	g.until.Store(noTick)
 	w, q := g.window, &g.seq
 	born := uint64(0)
-	if g.machine != nil {
+	if g.vmGeneration != nil {
 		// Born is read before the grant. If the grant is newer, calls only ask the lease again.
 		born = w.terms.Born()
 	}

@@ -21,8 +21,8 @@ type Generator struct {
 // In an open tick, NextID needs only the first cache line of a generator.
 type generator struct {
 	word
-	machine *atomic.Uint64 // a number that changes if the machine is cloned; nil if clones are not reported
-	born    atomic.Uint64  // machine before the lease asked for the worker ID, or earlier
+	vmGeneration *atomic.Uint64 // a number that changes if the machine is cloned; nil if clones are not reported
+	born         atomic.Uint64  // machine before the lease asked for the worker ID, or earlier
 
 	seq  sequence
 	wall wall       // the clock, if it is a built-in one

@@ -64,7 +64,7 @@ func (s *search) beginRound() (err error) {
 	if s.now, err = s.line.Engine(); err != nil {
 		return err
 	}
-	s.asked, s.known.horizon.OwnClock = s.line.Read().Moment, !s.now.IsZero()
+	s.asked, s.known.horizon.EngineClock = s.line.Read().Moment, !s.now.IsZero()
 	if s.o.Reuse != ReuseOnce {
 		s.owner, err = s.line.Get(book.OwnerKey(s.o.Owner))
 		_, _, readable := book.DecodeOwner(s.owner)

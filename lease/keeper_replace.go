@@ -9,9 +9,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// lose notes that another process has the worker ID. The rest of the window may still be
-// stamped, because the other's window begins after it; unless lost is an overlap, or
-// errCloned.
+// lose notes that the worker ID is lost. Unless two windows overlap or the machine was cloned, the
+// rest of the window may still be stamped, because the next holder's begins after it.
 func (l *Lease) lose(lost error) {
 	h := <-l.slot
 	r := h.Own
@@ -52,7 +51,7 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 	for {
 		err := l.obtain(ctx)
 		if err == nil {
-			l.succeed()
+			l.grantReplacement()
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -71,7 +70,7 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 	}
 }
 
-func (l *Lease) succeed() {
+func (l *Lease) grantReplacement() {
 	before := l.Worker()
 	l.grantFirst()
 	l.log.replaced(l, before)

@@ -17,10 +17,15 @@ import (
 	"strings"
 )
 
-// The simulator runs the real code with two changes. The files by which packages snowflake and
-// lease/internal/machine use the computer's clocks, timers, random numbers and disk are replaced by
-// files that use the simulator's; so are two limits, by lower ones. And the code contains the mutants. The compiler gets the changed
-// files by go build -overlay, so the source and all other builds stay free of the simulator.
+// The simulator runs the real code with these changes:
+//   - The files by which packages snowflake and lease/internal/machine use the computer's clocks,
+//     timers, random numbers and disk are replaced by files that use the simulator's.
+//   - The two files limits.go are replaced by files with lower limits.
+//   - A file is added with which a lease can be cloned, and probes report grants.
+//   - The code contains the mutants.
+//
+// The compiler gets the changed files by go build -overlay, so the source and all other builds stay
+// free of the simulator.
 
 // seamFiles has the simulator's own files: replaced/F.txt in place of the source's F, and
 // added/F.txt as a new file F.

@@ -22,7 +22,7 @@ import (
 // The keys of a store. A mark says that its worker ID has had a record. It is made after the
 // record and before anything is stamped.
 const (
-	DoorKey       = "store"
+	DoorKey       = "store" // of the door
 	RecordPrefix  = "worker/"
 	MarkPrefix    = "mark/"
 	OwnerPrefix   = "owner/"

@@ -13,9 +13,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// remembered has what this process has seen of the MaxStores stores that it opened last,
-// the latest last, for the time that healing returns. Each reading, search and lease of a store
-// goes on with it.
+// remembered has what this process has seen of the MaxStores stores that it opened last, the latest
+// last, for protocol.Healing's time. Each reading, search and lease of a store continues with it.
 var remembered struct {
 	sync.Mutex
 	stores []seenStore

@@ -26,7 +26,7 @@ func (h *Hold) Renew(s book.Line, accepted bool) error {
 	if leap != nil && (err == nil || errors.Is(err, ErrRestored)) {
 		err = leap
 		// The answer has told the holder the store's time.
-		if h.Horizon.OwnClock && h.leap(bound, now, accepted) == nil {
+		if h.Horizon.EngineClock && h.leap(bound, now, accepted) == nil {
 			err = h.moveBound(s, bound, now)
 		}
 	}
@@ -36,7 +36,7 @@ func (h *Hold) Renew(s book.Line, accepted bool) error {
 // leap returns an error if the bound is too far ahead of what the clocks let expect.
 func (h *Hold) leap(bound time.Time, now book.Reading, accepted bool) error {
 	var engine time.Time
-	if h.Horizon.OwnClock && !h.Own.Renewed.IsZero() {
+	if h.Horizon.EngineClock && !h.Own.Renewed.IsZero() {
 		engine = h.Own.Renewed.Add(now.Steady().Sub(h.Heard.At))
 	}
 	return h.Horizon.Leap(h.Rules, h.Own.Worker, bound, engine, now.Steady(), accepted)

@@ -1,5 +1,7 @@
 package protocol
 
+// The simulator replaces this file.
+
 // MaxEnded is how many ended holdings a record keeps itself. In the simulator they are fewer, so
 // that worker IDs which change hands a few times have a longer history, too.
 const MaxEnded = 8

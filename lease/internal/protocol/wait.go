@@ -23,7 +23,7 @@ type Moment struct {
 // has none.
 type Clocks struct{ Own, Engine time.Time }
 
-// Agree reports whether the clocks differ by no more than skew. If they differ by more, one of them
+// Agree reports whether the clocks differ by no more than Skew. If they differ by more, one of them
 // is wrong, and no value that can never fall may be set from them.
 func (c Clocks) Agree() bool { return c.Engine.IsZero() || c.Engine.Sub(c.Own).Abs() <= Skew }
 

@@ -10,7 +10,7 @@ import (
 // Horizon is what a lease knows about the clock, to keep a clock that leaps forward from
 // burning the future.
 type Horizon struct {
-	OwnClock bool // the store has its own clock, which decides
+	EngineClock bool // the store has its own clock, which decides
 
 	bound time.Time // the highest bound that was saved,
 	saved time.Time // and when its save began
@@ -54,7 +54,7 @@ func (h *Horizon) Observe(now, at time.Time) {
 
 // Mends says what ends the refusals of Leap.
 func (h *Horizon) Mends(maxLeap time.Duration) string {
-	if h.OwnClock {
+	if h.EngineClock {
 		return "IDs are issued again when this clock agrees with the store's, or after AcceptLeap"
 	}
 	left := maxLeap
@@ -87,7 +87,7 @@ func (h *Horizon) Leap(r Rules, worker int, bound, engine, begun time.Time, acce
 	if h.leapt.IsZero() {
 		h.leapt = begun
 	}
-	if !h.OwnClock && begun.Sub(h.leapt) >= r.MaxLeap || accepted {
+	if !h.EngineClock && begun.Sub(h.leapt) >= r.MaxLeap || accepted {
 		return nil
 	}
 	return &LeapError{Worker: worker, Bound: bound, Expected: expected, MaxLeap: r.MaxLeap}
