@@ -51,7 +51,7 @@ var fleets = []struct {
 // simulated reports whether a layout has such a fleet.
 func simulated(k Known, fleet int) bool {
 	// People do not ask about numbers of a layout with a Form.
-	return k.Form == "" && (fleets[fleet].name != "random start" || k.uses != nil)
+	return k.Form == "" && (fleets[fleet].name != "random start" || k.otherUses != nil)
 }
 
 // simulate returns n IDs as processes of a layout issue them, from a time in the last two years.
@@ -64,7 +64,7 @@ func simulate(k Known, fleet, n int) origin {
 	nodes := make([]snowflake.Parts, f.workers)
 	for i := range nodes {
 		nodes[i] = node(k, r, i)
-		if k.uses != nil && f.workers > 1 { // a lease draws its worker ID at random
+		if k.otherUses != nil && f.workers > 1 { // a lease draws its worker ID at random
 			nodes[i].Worker = r.IntN(1 << l.WorkerBits)
 		}
 	}

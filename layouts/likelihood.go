@@ -11,7 +11,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
-// The frequency of questions about numbers of each kind, in the unit of Known.common.
+// The frequency of questions about numbers of each kind, in the unit of Known.frequency.
 const (
 	commonNone  = 60  // numbers without a time
 	commonOther = 40  // IDs of layouts whose division of the bits is not in the table
@@ -44,7 +44,7 @@ func (k *Known) prior(last, now time.Time) float64 {
 	case age < day.Seconds():
 		density += 0.005 / day.Seconds()
 	}
-	return math.Log(k.common) + math.Log(density*k.Layout.Unit.Seconds())
+	return math.Log(k.frequency) + math.Log(density*k.Layout.Unit.Seconds())
 }
 
 // shape returns a layout without its own epoch.
@@ -62,10 +62,10 @@ var shapes = sync.OnceValue(func() (all []Known) {
 			return o.Layout == s.Layout && o.random == s.random && o.countsOn == s.countsOn
 		}
 		if i := slices.IndexFunc(all, same); i < 0 {
-			s.common = k.common
+			s.frequency = k.frequency
 			all = append(all, s)
 		} else {
-			all[i].common += k.common
+			all[i].frequency += k.frequency
 		}
 	}
 	return all
@@ -85,9 +85,9 @@ func (k *Known) judgeShape(ids []snowflake.ID, now time.Time, scale float64) flo
 	if 2*e.refused > len(ids) {
 		return math.Inf(-1)
 	}
-	common := commonShape * k.common
+	common := commonShape * k.frequency
 	if l := k.Layout; k.random || l.SequenceBits == 0 || l.WorkerBits == 0 {
-		common = commonFixed * k.common
+		common = commonFixed * k.frequency
 	}
 	density := 0.6 / aged.Seconds()
 	if elapsed > aged {
@@ -187,7 +187,7 @@ type issued struct {
 // mean counts so many times.
 const enough = 20
 
-// optional is the share of fleets that use a layout in one of its [Known.uses].
+// optional is the share of fleets that use a layout in one of its [Known.otherUses].
 const optional = 0.05
 
 // maxBits is the number of bits of an ID.
@@ -246,7 +246,7 @@ func (k *Known) judge(ids []snowflake.ID, now time.Time, scale float64) Match {
 		m.Why = append(m.Why, fmt.Sprintf("but %d of %d IDs are not of it", e.refused, len(ids)))
 	}
 	logs := []float64{e.total(scale, true)}
-	for _, use := range k.uses {
+	for _, use := range k.otherUses {
 		k := *k
 		k.use = use
 		logs = append(logs, k.evidence(ids, now).total(scale, true)+math.Log(optional))
@@ -362,8 +362,8 @@ func (e *evidence) generator(g fields, p snowflake.Parts, runs int) float64 {
 		l := e.Layout
 		likely := mixed(g.clockSeq, l.ClockSeqBits, 0.9) * // few clocks step back
 			mixed(g.datacenter, l.DatacenterBits, 0.5) * mixed(g.worker, l.WorkerBits, ofSmall)
-		if e.usual != nil {
-			likely = (1-e.usually)*likely + e.usually*e.usual(p, likely)
+		if e.likelihood != nil {
+			likely = (1-e.share)*likely + e.share*e.likelihood(p, likely)
 		}
 		e.newFields += math.Log(likely)
 	}

@@ -6,20 +6,21 @@ import (
 	"connectrpc.com/connect"
 )
 
-// inOneForm converts the errors of net/http, connect and Home to the form of the server's errors.
-func inOneForm(next http.Handler) http.Handler {
+// rewriteErrors converts the errors of net/http, connect and Home to the form of the server's errors.
+func rewriteErrors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&former{ResponseWriter: w, r: r}, r)
+		next.ServeHTTP(&errorRewriter{ResponseWriter: w, r: r}, r)
 	})
 }
 
-type former struct {
+// errorRewriter is a ResponseWriter with the body of an error replaced.
+type errorRewriter struct {
 	http.ResponseWriter
 	r        *http.Request
 	replaced bool // the body of an error was replaced
 }
 
-func (f *former) WriteHeader(status int) {
+func (f *errorRewriter) WriteHeader(status int) {
 	e := f.foreign(status)
 	if e.status == 0 || f.replaced {
 		f.ResponseWriter.WriteHeader(status)
@@ -32,7 +33,7 @@ func (f *former) WriteHeader(status int) {
 
 // foreign returns the failure for a status that this package does not use itself, or the zero
 // failure.
-func (f *former) foreign(status int) failure {
+func (f *errorRewriter) foreign(status int) failure {
 	switch status {
 	case http.StatusNotFound:
 		return refused(status, connect.CodeNotFound, "there is no %.100q here", f.r.URL.Path)
@@ -51,7 +52,7 @@ func (f *former) foreign(status int) failure {
 	return failure{}
 }
 
-func (f *former) Write(b []byte) (int, error) {
+func (f *errorRewriter) Write(b []byte) (int, error) {
 	if f.replaced {
 		return len(b), nil
 	}
@@ -59,7 +60,7 @@ func (f *former) Write(b []byte) (int, error) {
 }
 
 // Flush is for streams.
-func (f *former) Flush() { _ = http.NewResponseController(f.ResponseWriter).Flush() }
+func (f *errorRewriter) Flush() { _ = http.NewResponseController(f.ResponseWriter).Flush() }
 
 // Unwrap is for http.ResponseController.
-func (f *former) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+func (f *errorRewriter) Unwrap() http.ResponseWriter { return f.ResponseWriter }

@@ -23,7 +23,7 @@ func TestForeignErrorsGetOneForm(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPut, "/path", nil)
 		r.Header.Set("Content-Type", "text/html")
 		w := httptest.NewRecorder()
-		inOneForm(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		rewriteErrors(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", "GET")
 			w.Header().Set("Accept-Post", "text/plain")
 			w.Header().Set("Content-Length", "7")
@@ -44,7 +44,7 @@ func TestForeignErrorsGetOneForm(t *testing.T) {
 		assert.Empty(t, w.Header().Get("Content-Length"), status)
 	}
 	w := httptest.NewRecorder()
-	inOneForm(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { refuse(w, r, errBusy) })).
+	rewriteErrors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { refuse(w, r, errBusy) })).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/path", nil))
 	assert.Equal(t, http.StatusTooManyRequests, w.Code, "a refusal of the server's own")
 }

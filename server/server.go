@@ -259,7 +259,7 @@ func orDefault[T int | time.Duration](name string, value *T, def T) error {
 
 // outside returns a handler with the middleware for all requests.
 func (s *Server) outside(next http.Handler) http.Handler {
-	return bounded(s.closing(s.observer.observed(inOneForm(next))))
+	return bounded(s.closing(s.observer.observed(rewriteErrors(next))))
 }
 
 // guarded refuses requests without a valid token, or over the limits.
@@ -329,7 +329,7 @@ func (s *Server) Admin() http.Handler {
 func only(methods string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", methods)
-		w.WriteHeader(http.StatusMethodNotAllowed) // inOneForm writes the rest
+		w.WriteHeader(http.StatusMethodNotAllowed) // rewriteErrors writes the rest
 	}
 }
 

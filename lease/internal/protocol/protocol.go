@@ -137,6 +137,9 @@ func (r Record) Retire(c Clocks) Record {
 // with a LocalCopy never uses a worker ID up itself.
 func (r Record) Retired() bool { return r.Offline && r.State == StateSpent }
 
+// BoundAt returns the bound that the holder asks for when its clock reads now.
+func (h Holder) BoundAt(now time.Time) time.Time { return now.Add(h.Window) }
+
 // Extend returns the record with which a holder moves its bound. A bound never goes back.
 func (r Record) Extend(w Window, bound time.Time) Record {
 	return r.withWindow(w, times.Later(r.BoundOf(w.Seq), bound))

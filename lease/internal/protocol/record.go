@@ -92,9 +92,6 @@ type Holder struct {
 	Offline bool `json:"offline,omitempty"`
 }
 
-// BoundAt returns the bound that the holder asks for when its clock reads now.
-func (h Holder) BoundAt(now time.Time) time.Time { return now.Add(h.Window) }
-
 // who names the holder, for people.
 func (h Holder) who() string { return Who(h.Owner, h.Host, h.PID) }
 
