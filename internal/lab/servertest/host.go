@@ -36,9 +36,6 @@ func NewHost(t testing.TB, target string) *Host {
 	return h
 }
 
-// Name returns the host's name.
-func (h *Host) Name() string { return h.name }
-
 // Addr returns the host's name and port.
 func (h *Host) Addr() string { return fmt.Sprintf("%s:%d", h.name, h.port) }
 
