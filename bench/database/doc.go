@@ -1,6 +1,6 @@
 // Package database measures primary keys in databases: an auto-increment, a snowflake, a UUIDv4 and
 // a UUIDv7, for a million rows in PostgreSQL and in MariaDB. It has only benchmarks and tests.
-// docs/keys.md explains the benchmarks, and has the figures.
+// figures.txt explains the benchmarks, and has the figures; docs/keys.md says what follows.
 //
 //	go test -run '^$' -bench Default ./bench/database         # IDs from PostgreSQL: minutes
 //	go test ./bench/database                                  # 2,000 rows: seconds

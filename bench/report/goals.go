@@ -20,7 +20,7 @@ func known(values ...float64) bool {
 	return !slices.ContainsFunc(values, math.IsNaN)
 }
 
-// goalsTable returns the goals as a table in Markdown, with links to the page's tables.
+// goalsTable returns the goals as a table in Markdown, with the titles of their tables.
 func goalsTable(all []goal) string {
 	var rows [][]string
 	for len(all) > 0 {
@@ -54,13 +54,11 @@ func goalsRow(goals []goal) []string {
 	if len(unknown) > 0 {
 		met = append(met, strings.TrimSuffix("not measured: "+strings.Join(unknown, "; "), ": "))
 	}
-	where := goals[0].where
-	anchor := strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(where), " ", "-"), ",", "")
 	return []string{
 		goals[0].text,
 		cmp.Or(strings.Join(measured, "; "), "–"),
 		cmp.Or(strings.Join(met, "; "), "yes"),
-		fmt.Sprintf("[%s](#%s)", where, anchor),
+		goals[0].where,
 	}
 }
 

@@ -1,10 +1,11 @@
-// Command report compares this library with its peers, and writes the tables of pages in docs/. Run
-// it from the root of the repository.
+// Command report compares this library with its peers, and writes tables: those to decide by into
+// docs/benchmarks.md, all others into plain text beside the benchmarks. Run it from the root of the
+// repository.
 //
-//	go run ./bench/report          # write docs/benchmarks.md and its chart
+//	go run ./bench/report          # write tables of docs/benchmarks.md, its chart, bench/figures.txt
 //	go run ./bench/report -check   # compare a few ratios with bench/baseline.json
 //	go run ./bench/report -update  # measure them, and make them the baseline
-//	go run ./bench/report -server  # measure snowflaked, write the tables of docs/server-figures.md
+//	go run ./bench/report -server  # measure snowflaked: docs/benchmarks.md, bench/server/figures.txt
 package main
 
 import (
@@ -26,7 +27,7 @@ func main() {
 	benchtime := flag.Duration("benchtime", 100*time.Millisecond, "the duration of a run")
 	check := flag.Bool("check", false, "compare ratios with bench/baseline.json, and fail if one is worse")
 	update := flag.Bool("update", false, "measure the ratios and write bench/baseline.json")
-	server := flag.Bool("server", false, "compare snowflaked with Redis and PostgreSQL, and write docs/server-figures.md")
+	server := flag.Bool("server", false, "compare snowflaked with Redis and PostgreSQL, and write bench/server/figures.txt")
 	flag.Parse()
 	if *rounds < 1 || *benchtime <= 0 {
 		fmt.Fprintf(os.Stderr, "report: -rounds %d -benchtime %v: both must be more than 0\n", *rounds, *benchtime)
@@ -99,7 +100,7 @@ func report(ctx context.Context, bin string, rounds int, benchtime time.Duration
 	}
 	all["makes"] = makes(string(page), s, start)
 	all["machine"] = machine(s, fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %v", rounds, benchtime), start, "peers", peers)
-	if err := writeTables("../docs/benchmarks.md", all); err != nil {
+	if err := writeTables(all, "../docs/benchmarks.md", "figures.txt"); err != nil {
 		return err
 	}
 	return os.WriteFile("../docs/benchmarks-next.svg", []byte(chart(s)), 0o644)

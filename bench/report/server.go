@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// served are the tables of docs/server-figures.md.
+// served are the tables of bench/server/figures.txt. Call is a table of docs/benchmarks.md.
 var served = []subject{
 	{"Call", []string{"call"}, "goroutines", "", []unit{{"ns/op", "µs a call", micros, true}, {"IDs/s", "IDs/s", count, false}}},
 	{"Batch", []string{"call", "n"}, "goroutines", "", []unit{{"ns/op", "µs a call", micros, true}, {"IDs/s", "IDs/s", count, false}}},
@@ -19,7 +19,7 @@ var served = []subject{
 		{"cpu-ns/request", "µs of a request", micros, false}, {"cpu-ns/constant", "µs of a constant", micros, false}}},
 }
 
-// reportServer measures snowflaked, and writes the tables of docs/server-figures.md.
+// reportServer measures snowflaked, and writes its tables.
 func reportServer(ctx context.Context, bin string, rounds int, benchtime time.Duration) error {
 	for name, value := range map[string]string{
 		"SNOWFLAKE_FULL": "1", // the servers' data is on disk
@@ -36,9 +36,9 @@ func reportServer(ctx context.Context, bin string, rounds int, benchtime time.Du
 		}
 	}
 	all := tables(s, served)
-	all["machine"] = machine(s, fmt.Sprintf("go run ./bench/report -server -rounds %d -benchtime %v", rounds, benchtime), start,
+	all["server-machine"] = machine(s, fmt.Sprintf("go run ./bench/report -server -rounds %d -benchtime %v", rounds, benchtime), start,
 		"servers", "Redis "+version(ctx, "redis-server")+", PostgreSQL "+version(ctx, "/usr/lib/postgresql/*/bin/postgres"))
-	return writeTables("../../docs/server-figures.md", all)
+	return writeTables(all, "../../docs/benchmarks.md", "figures.txt")
 }
 
 // version returns the version of a program, which is a name or a pattern. The last match counts.

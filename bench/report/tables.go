@@ -7,10 +7,12 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
@@ -30,7 +32,7 @@ type unit struct {
 	spread      bool // show the lowest and the highest value
 }
 
-// subjects are the tables of docs/benchmarks.md.
+// subjects are the tables of bench/figures.txt.
 var subjects = []subject{
 	{"Ratio", []string{"over"}, "", "of", []unit{{"ratio", "ratio", nanos, true}}},
 	{"Next", []string{"lib"}, "goroutines", "", []unit{{"ns/op", "ns an ID", nanos, true}}},
@@ -49,29 +51,71 @@ var subjects = []subject{
 	{"Cores", nil, "lib", "", []unit{{"ratio", "ratio", nanos, true}}},
 }
 
-// writeTables replaces the tables of a page, each between <!-- table NAME --> and <!-- end -->. The
-// page must have a place for each table, and no other places.
-func writeTables(path string, tables map[string]string) error {
-	page, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	left := len(tables)
-	text := regexp.MustCompile(`(?s)<!-- table (\S+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(page), func(place string) string {
-		head, _, _ := strings.Cut(place, "\n")
-		table, ok := tables[strings.Fields(head)[2]]
-		if left--; !ok {
-			err = fmt.Errorf("%s: %s has no table", path, head)
+// place matches a table of a page and its name.
+var place = regexp.MustCompile(`(?s)<!-- table (\S+) -->\n.*?<!-- end -->`)
+
+// writeTables replaces tables of pages, each between <!-- table NAME --> and <!-- end -->. Each
+// table must have one place, in one of the pages. Places without a table stay as they are.
+func writeTables(tables map[string]string, pages ...string) error {
+	texts, left := map[string]string{}, len(tables)
+	for _, path := range pages {
+		page, err := os.ReadFile(path)
+		if err != nil {
+			return err
 		}
-		return head + "\n" + table + "<!-- end -->"
-	})
-	if err == nil && left != 0 {
-		err = fmt.Errorf("%s has not one place for each of %d tables", path, len(tables))
+		texts[path] = place.ReplaceAllStringFunc(string(page), func(old string) string {
+			name := place.FindStringSubmatch(old)[1]
+			table, ok := tables[name]
+			if !ok {
+				return old
+			}
+			left--
+			if filepath.Ext(path) == ".txt" {
+				table = aligned(table)
+			}
+			return "<!-- table " + name + " -->\n" + table + "<!-- end -->"
+		})
 	}
-	if err != nil {
-		return err
+	if left != 0 {
+		return fmt.Errorf("%s have not one place for each of %d tables", strings.Join(pages, " and "), len(tables))
 	}
-	return os.WriteFile(path, []byte(text), 0o644)
+	for path, text := range texts {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aligned returns a table of Markdown as columns of plain text. A list in a cell has a line for
+// each item.
+func aligned(table string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for line := range strings.Lines(table) {
+		line = strings.TrimSuffix(line, "\n")
+		row, isRow := strings.CutPrefix(line, "| ")
+		switch {
+		case !isRow && !strings.HasPrefix(line, "|"):
+			fmt.Fprintln(w, line)
+		case isRow:
+			cells, more := strings.Split(strings.TrimSuffix(row, " |"), " | "), true
+			for more {
+				more = false
+				for i, cell := range cells {
+					item, rest, isList := strings.Cut(cell, "; ")
+					cells[i], more = rest, more || isList
+					if i > 0 {
+						item = "\t" + item
+					}
+					fmt.Fprint(w, item)
+				}
+				fmt.Fprintln(w)
+			}
+		}
+	}
+	w.Flush()
+	return regexp.MustCompile(` +\n`).ReplaceAllString(b.String(), "\n")
 }
 
 // tables returns a table for each subject.
@@ -90,9 +134,13 @@ func machine(s *samples, command string, start time.Time, others, versions strin
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		system += ", kernel " + regexp.MustCompile(`^\d+\.\d+`).FindString(string(release))
 	}
-	return fmt.Sprintf("| | |\n|---|---|\n| command | `%s` |\n| on | %s, for %v |\n| processor | %s, %d cores |\n| system | %s |\n| Go | %s |\n| %s | %s |\n",
-		command, start.UTC().Format(time.DateOnly), time.Since(start).Round(time.Second), s.cpu, runtime.NumCPU(),
-		system, runtime.Version(), others, versions)
+	return markdown([]string{"command", "`" + command + "`"}, [][]string{
+		{"on", fmt.Sprintf("%s, for %v", start.UTC().Format(time.DateOnly), time.Since(start).Round(time.Second))},
+		{"processor", fmt.Sprintf("%s, %d cores", s.cpu, runtime.NumCPU())},
+		{"system", system},
+		{"Go", runtime.Version()},
+		{others, versions},
+	})
 }
 
 // makes returns a page's table of processors, with the row of s first. It replaces an earlier row

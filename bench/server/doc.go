@@ -1,8 +1,8 @@
 // Package serverbench compares snowflaked with alternatives, a Sequencer of redislease and a
 // sequence of PostgreSQL, and with a handler that returns a constant. It has only benchmarks and
-// tests. docs/server-figures.md explains the benchmarks, and has the figures.
+// tests. figures.txt explains the benchmarks, and has the figures.
 //
-//	go run ./bench/report -server -rounds 3             # write the page: half a minute a round
+//	go run ./bench/report -server -rounds 3             # write the tables: half a minute a round
 //	go test -run '^$' -bench 'Call/call=(http1|grpc)' ./bench/server
 //	go test ./bench/server -run '^$' -bench 'Half|Overhead' -benchtime 1x -load 10s
 //	go test ./bench/server -run '^$' -bench Host -benchtime 3x -load 10s # see docs/scale.md
