@@ -18,7 +18,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
-	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/internal/netcut"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/metrics"
 )
@@ -167,7 +167,7 @@ func bubbleLayout() snowflake.Layout {
 
 func TestMetricsOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := link.To(lease.File(t.TempDir()))
+		network := netcut.Wrap(lease.File(t.TempDir()))
 		l, _, c := acquire(t, network, lease.Options{Layout: bubbleLayout(), First: 5, Count: 1, Window: 30 * time.Second})
 		begun := time.Now()
 		has(t, c, map[string]float64{
@@ -219,7 +219,7 @@ func TestMetricsOfALease(t *testing.T) {
 func TestReplacementsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		network := link.To(lease.File(dir))
+		network := netcut.Wrap(lease.File(dir))
 		o := lease.Options{Layout: bubbleLayout(), Owner: "a", Count: 2, Window: 3 * time.Second}
 		a, g, c := acquire(t, network, o)
 		network.Cut(true)
@@ -238,7 +238,7 @@ func TestReplacementsAreCounted(t *testing.T) {
 
 func TestMetricsSayThatTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := link.To(lease.File(t.TempDir()))
+		network := netcut.Wrap(lease.File(t.TempDir()))
 		_, _, c := acquire(t, network, lease.Options{Layout: bubbleLayout(), Reuse: lease.ReuseKeep, LocalCopy: t.TempDir()})
 		network.Cut(true)
 		time.Sleep(10 * time.Second)

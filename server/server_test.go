@@ -24,7 +24,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/internal/netcut"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"
@@ -199,15 +199,15 @@ func TestBusyServerIsReady(t *testing.T) {
 // lease has expired, the server is not ready, says so and for how long at once, and logs the
 // reason.
 func TestServerWithAnExpiredLeaseIsNotReady(t *testing.T) {
-	for why, takeAway := range map[string]func(*link.Link, *lease.Lease){
-		"lease expired: link: the network is cut": func(network *link.Link, _ *lease.Lease) {
+	for why, takeAway := range map[string]func(*netcut.Store, *lease.Lease){
+		"lease expired: netcut: the network is cut": func(network *netcut.Store, _ *lease.Lease) {
 			network.Cut(true)
 			time.Sleep(time.Minute)
 		},
-		"lease expired: released": func(_ *link.Link, l *lease.Lease) { _ = l.Release(context.Background()) },
+		"lease expired: released": func(_ *netcut.Store, l *lease.Lease) { _ = l.Release(context.Background()) },
 	} {
 		inFakeTime(t, func(t *testing.T) {
-			network := link.To(lease.File(t.TempDir()))
+			network := netcut.Wrap(lease.File(t.TempDir()))
 			l, err := lease.Acquire(t.Context(), network, &lease.Options{Window: 30 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 			require.NoError(t, err)
 			defer func() { _ = l.Release(context.Background()) }()

@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/internal/netcut"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // acquire acquires worker ID 0 or 1.
-func (s *suite) acquire(owner string, window time.Duration) (*link.Holder, error) {
-	return link.Join(s.ctx, s.T, s.storage.Open(), lease.Options{
+func (s *suite) acquire(owner string, window time.Duration) (*netcut.Holder, error) {
+	return netcut.Join(s.ctx, s.T, s.storage.Open(), lease.Options{
 		Layout: snowflake.ClockSeqLayout(), Owner: owner, Count: 2, Window: window, NewStore: true,
 	})
 }
 
-func (s *suite) mustAcquire(owner string, window time.Duration) *link.Holder {
+func (s *suite) mustAcquire(owner string, window time.Duration) *netcut.Holder {
 	s.Helper()
 	h, err := s.acquire(owner, window)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *suite) mustAcquire(owner string, window time.Duration) *link.Holder {
 }
 
 // issue returns a new ID, and fails the test if it is in seen.
-func (s *suite) issue(seen map[snowflake.ID]string, h *link.Holder) snowflake.ID {
+func (s *suite) issue(seen map[snowflake.ID]string, h *netcut.Holder) snowflake.ID {
 	s.Helper()
 	id, err := h.Gen.NextIDContext(s.ctx)
 	// On a busy machine a renewal may be late.
@@ -194,13 +194,13 @@ func (s *suite) isReadable(store lease.Store, key string) {
 const steady = 5 * time.Second
 
 // starts acquires a worker ID from a store that may have lost entries.
-func (s *suite) starts(store lease.Store, owner string) *link.Holder {
+func (s *suite) starts(store lease.Store, owner string) *netcut.Holder {
 	s.Helper()
 	client := s.storage.Open()
 	for wait := s.window; ; wait *= 2 {
-		link.PretendToHaveWaited(s.ctx, store)
+		netcut.PretendToHaveWaited(s.ctx, store)
 		ctx, cancel := context.WithTimeout(s.ctx, wait)
-		h, err := link.Join(ctx, s.T, client, lease.Options{Layout: snowflake.ClockSeqLayout(), Owner: owner, Count: 2, Window: steady})
+		h, err := netcut.Join(ctx, s.T, client, lease.Options{Layout: snowflake.ClockSeqLayout(), Owner: owner, Count: 2, Window: steady})
 		cancel()
 		if err == nil {
 			return h
@@ -215,7 +215,7 @@ func (s *suite) starts(store lease.Store, owner string) *link.Holder {
 func (s *suite) watermark(store lease.Store) snowflake.ID {
 	s.Helper()
 	for {
-		link.PretendToHaveWaited(s.ctx, store)
+		netcut.PretendToHaveWaited(s.ctx, store)
 		m, err := lease.Watermark(s.ctx, store)
 		if err == nil {
 			return m.ID

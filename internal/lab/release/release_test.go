@@ -96,7 +96,7 @@ func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "answers audit audit/leases cause command idle input jsontime randtext sqltext texts vmclock",
 		strings.ReplaceAll(strings.Join(shared, " "), root+"/internal/", ""),
-		"internal/lab/servertest is for tests, and internal/link for the root module alone")
+		"internal/lab/servertest is for tests, and internal/netcut for the root module alone")
 }
 
 func TestLastReleaseIsNotTheReleaseOfThisCommit(t *testing.T) {

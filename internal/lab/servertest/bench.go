@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/internal/netcut"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -92,7 +92,7 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 func benchFleet(b *testing.B, s *Server, n int) {
 	window := cmp.Or(s.Fleet, 3*time.Second)
 	stores := s.clients(b, 16, s.Addr, NewSpace())
-	var holders []*link.Holder
+	var holders []*netcut.Holder
 	for len(holders) < n { // in groups, as a fleet is deployed
 		few, _ := acquireAll(b, stores, 32, window)
 		holders = append(holders, few...)

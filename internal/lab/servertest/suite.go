@@ -19,7 +19,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/internal/netcut"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -150,26 +150,26 @@ func Calm(t *testing.T, s *Server) {
 }
 
 // join acquires a worker ID from a store that may have lost its entries.
-func join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*link.Holder, error) {
+func join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*netcut.Holder, error) {
 	o.Layout = fleetLayout()
-	return link.Join(ctx, t, store, o)
+	return netcut.Join(ctx, t, store, o)
 }
 
 // acquire acquires a worker ID from a new store.
-func acquire(t testing.TB, store lease.Store, o lease.Options) (*link.Holder, error) {
+func acquire(t testing.TB, store lease.Store, o lease.Options) (*netcut.Holder, error) {
 	o.NewStore = true
 	return join(context.Background(), t, store, o)
 }
 
-func mustAcquire(t testing.TB, store lease.Store, o lease.Options) *link.Holder {
+func mustAcquire(t testing.TB, store lease.Store, o lease.Options) *netcut.Holder {
 	t.Helper()
 	return Must(acquire(t, store, o))(t)
 }
 
 // acquireAll lets n clients acquire concurrently, and returns the time that each took.
-func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration) ([]*link.Holder, []time.Duration) {
+func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration) ([]*netcut.Holder, []time.Duration) {
 	t.Helper()
-	holders, took := make([]*link.Holder, n), make([]time.Duration, n)
+	holders, took := make([]*netcut.Holder, n), make([]time.Duration, n)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -232,7 +232,7 @@ func (s *Server) only(owner string) lease.Options {
 }
 
 // await acquires a worker ID that will become free.
-func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) (h *link.Holder) {
+func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) (h *netcut.Holder) {
 	t.Helper()
 	Await(t, func() (err error) {
 		h, err = acquire(t, store, o)
@@ -245,7 +245,7 @@ func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) (h *lin
 type seen map[snowflake.ID]string
 
 // issue issues n IDs. If the lease expires earlier, it returns the error.
-func (ids seen) issue(t *testing.T, h *link.Holder, n int) error {
+func (ids seen) issue(t *testing.T, h *netcut.Holder, n int) error {
 	t.Helper()
 	for range n {
 		id, err := h.Gen.NextID()
@@ -262,7 +262,7 @@ func (ids seen) issue(t *testing.T, h *link.Holder, n int) error {
 
 // issueSoon issues n IDs. If the window has ended, because the server is away or a renewal is late,
 // it tries again.
-func (ids seen) issueSoon(t *testing.T, h *link.Holder, n int) {
+func (ids seen) issueSoon(t *testing.T, h *netcut.Holder, n int) {
 	t.Helper()
 	Await(t, func() error {
 		err := ids.issue(t, h, n)
@@ -338,7 +338,7 @@ func recovers(t *testing.T, store lease.Store, e lease.Entry) {
 }
 
 // toTheEnd issues IDs until the holder's window has ended, because its server is away.
-func (ids seen) toTheEnd(t *testing.T, h *link.Holder) {
+func (ids seen) toTheEnd(t *testing.T, h *netcut.Holder) {
 	t.Helper()
 	err := ids.issue(t, h, math.MaxInt)
 	var expired *snowflake.LeaseExpiredError
@@ -422,7 +422,7 @@ func survives(t *testing.T, s *Server) {
 }
 
 // shortHolder acquires a worker ID, as the only client of a new space.
-func (s *Server) shortHolder(t *testing.T) *link.Holder {
+func (s *Server) shortHolder(t *testing.T) *netcut.Holder {
 	t.Helper()
 	o := s.only("a")
 	o.Window = s.short()
@@ -527,7 +527,7 @@ func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
 	const holders = 3
 	space, ids := NewSpace(), seen{}
-	var all []*link.Holder
+	var all []*netcut.Holder
 	for i := range holders {
 		o := lease.Options{Owner: fmt.Sprint("holder ", i), First: i, Count: 1, Window: long}
 		all = append(all, mustAcquire(t, s.client(t, s.Addr, space), o))
@@ -536,7 +536,7 @@ func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	wipe(t, space)
 	store := s.client(t, s.Addr, space)
 	newcomer := lease.Options{Owner: "newcomer", Count: holders + 1, Window: s.window()}
-	comes := func(within time.Duration) (*link.Holder, error) {
+	comes := func(within time.Duration) (*netcut.Holder, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		return join(ctx, t, store, newcomer)
@@ -559,7 +559,7 @@ func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 		})
 	}
 	Await(t, func() error {
-		link.PretendToHaveWaited(t.Context(), store)
+		netcut.PretendToHaveWaited(t.Context(), store)
 		h, err := comes(10 * time.Second)
 		if err == nil {
 			require.Equal(t, holders, h.Worker())

@@ -21,7 +21,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/internal/netcut"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -279,7 +279,7 @@ func (f *troubled) noLongerWaits(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), f.s.window())
 	defer cancel()
-	link.PretendToHaveWaited(ctx, f.live.store)
+	netcut.PretendToHaveWaited(ctx, f.live.store)
 }
 
 // network returns the troubles of the network: the server gets another address, its name does not

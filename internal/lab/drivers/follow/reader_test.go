@@ -22,7 +22,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
-	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/internal/netcut"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
@@ -274,7 +274,7 @@ func TestReaderSurvivesOutages(t *testing.T) {
 	}
 	proxy, away := through()
 	toReplica, replica := through()
-	store := link.To(p.store)
+	store := netcut.Wrap(p.store)
 	o.Table, o.Replica = "outbox", replica
 	r := follow.NewReader(store, away, f, 0, o)
 	read := func(ctx context.Context) (got []snowflake.ID, err error) {

@@ -1,6 +1,6 @@
-// Package link provides stores with a network that a test can cut. To other processes, a process
+// Package netcut provides stores with a network that a test can cut. To other processes, a process
 // whose store stays cut off looks like one that has crashed.
-package link
+package netcut
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
-// Link is a client whose network can be cut.
-type Link struct {
+// Store is a client of a store, and its network can be cut.
+type Store struct {
 	lease.Store
 
 	mu    sync.Mutex
@@ -27,87 +27,87 @@ type Link struct {
 	calls sync.WaitGroup
 }
 
-var errCut = errors.New("link: the network is cut")
+var errCut = errors.New("netcut: the network is cut")
 
 // Cut cuts the network if off is true, and restores it otherwise. Before it returns, calls that
 // have begun end.
-func (l *Link) Cut(off bool) {
-	l.mu.Lock()
-	l.off = off
-	l.mu.Unlock()
+func (s *Store) Cut(off bool) {
+	s.mu.Lock()
+	s.off = off
+	s.mu.Unlock()
 	if off {
 		// The lock is free here: in a synctest bubble, time stands still while a goroutine
 		// waits for a mutex.
-		l.calls.Wait()
+		s.calls.Wait()
 	}
 }
 
 // through makes a call unless the network is cut.
-func through[T any](l *Link, call func() (T, error)) (T, error) {
-	l.mu.Lock()
-	if l.off {
-		l.mu.Unlock()
+func through[T any](s *Store, call func() (T, error)) (T, error) {
+	s.mu.Lock()
+	if s.off {
+		s.mu.Unlock()
 		var none T
 		return none, errCut
 	}
-	l.calls.Add(1)
-	l.mu.Unlock()
-	defer l.calls.Done()
+	s.calls.Add(1)
+	s.mu.Unlock()
+	defer s.calls.Done()
 	return call()
 }
 
 // DefaultWindow returns the store's default window, or 0.
-func (l *Link) DefaultWindow() time.Duration {
-	if w, ok := l.Store.(driver.Windower); ok {
+func (s *Store) DefaultWindow() time.Duration {
+	if w, ok := s.Store.(driver.Windower); ok {
 		return w.DefaultWindow()
 	}
 	return 0
 }
 
 // Now reads the engine's clock.
-func (l *Link) Now(ctx context.Context) (time.Time, error) {
-	clock, ok := l.Store.(interface {
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	clock, ok := s.Store.(interface {
 		Now(context.Context) (time.Time, error)
 	})
 	if !ok {
 		return time.Time{}, errors.ErrUnsupported
 	}
-	return through(l, func() (time.Time, error) { return clock.Now(ctx) })
+	return through(s, func() (time.Time, error) { return clock.Now(ctx) })
 }
 
-func (l *Link) Get(ctx context.Context, key string) (lease.Entry, error) {
-	return through(l, func() (lease.Entry, error) { return l.Store.Get(ctx, key) })
+func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+	return through(s, func() (lease.Entry, error) { return s.Store.Get(ctx, key) })
 }
 
-func (l *Link) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
-	return through(l, func() ([]lease.Entry, error) { return l.Store.List(ctx, prefix) })
+func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+	return through(s, func() ([]lease.Entry, error) { return s.Store.List(ctx, prefix) })
 }
 
-func (l *Link) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	return through(l, func() (lease.Entry, error) { return l.Store.Put(ctx, key, old, value) })
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	return through(s, func() (lease.Entry, error) { return s.Store.Put(ctx, key, old, value) })
 }
 
-func (l *Link) Delete(ctx context.Context, key, old string) error {
-	_, err := through(l, func() (struct{}, error) { return struct{}{}, l.Store.Delete(ctx, key, old) })
+func (s *Store) Delete(ctx context.Context, key, old string) error {
+	_, err := through(s, func() (struct{}, error) { return struct{}{}, s.Store.Delete(ctx, key, old) })
 	return err
 }
 
-// To returns a link to a store.
-func To(s lease.Store) *Link { return &Link{Store: s} }
+// Wrap returns a client of s whose network is not cut.
+func Wrap(s lease.Store) *Store { return &Store{Store: s} }
 
 // Holder is a process's lease and generator. A test can cut its network and set its clock back.
 type Holder struct {
 	*lease.Lease
 	Gen     *snowflake.Generator
 	Name    string
-	Network *Link
+	Network *Store
 	behind  atomic.Int64 // the lag of its clock, in nanoseconds
 }
 
 // Join acquires a worker ID of a layout with clock sequences. At the end of the test, the lease
 // ends without a release in the store.
 func Join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*Holder, error) {
-	h := &Holder{Name: o.Owner, Network: To(store)}
+	h := &Holder{Name: o.Owner, Network: Wrap(store)}
 	o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(-time.Duration(h.behind.Load())) })
 	o.OnLoss, o.Logger = lease.Stop, slog.New(slog.NewTextHandler(io.Discard, nil))
 	o.MaxLeap = 24 * time.Hour // the engine's clock need not be right
