@@ -39,7 +39,7 @@ func choose(
 	for _, r := range records {
 		if r.State == StateHeld {
 			if idle := idle(r); r.Live(idle) {
-				if left := r.Window - idle + time.Millisecond; wait == 0 || left < wait {
+				if left := r.WindowLength - idle + time.Millisecond; wait == 0 || left < wait {
 					wait = left
 				}
 				continue

@@ -137,7 +137,7 @@ func (s *search) longest() time.Duration {
 	longest := s.o.Window
 	for _, r := range s.read {
 		if r.State == StateHeld {
-			longest = max(longest, r.Window)
+			longest = max(longest, r.WindowLength)
 		}
 	}
 	return longest

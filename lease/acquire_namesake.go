@@ -45,7 +45,7 @@ func (k *known) look(s book.Line, owner string) (process string, err error) {
 		return "", err
 	}
 	if n.found {
-		return "", n.tell(s, owner, e)
+		return "", n.leaveNote(s, owner, e)
 	}
 	worker, _, ok := book.DecodeOwner(e)
 	by := n.hears(e)
@@ -76,7 +76,7 @@ func (n *namesake) hears(e Entry) (process string) {
 }
 
 // suspect compares r, a record that may be a namesake's, with the look before. If it has changed,
-// its holder lives, and suspect returns it, and tells it. e is the owner's entry.
+// its holder lives, and suspect returns it, and leaves it a note. e is the owner's entry.
 func (k *known) suspect(s book.Line, owner string, e Entry, r protocol.Record) (process string, err error) {
 	n, now := &k.namesake, s.Read().Moment
 	switch {
@@ -91,13 +91,13 @@ func (k *known) suspect(s book.Line, owner string, e Entry, r protocol.Record) (
 		n.suspect, n.pause = r, 0
 	case r.Version != n.suspect.Version:
 		n.found, n.note = true, processText(hostname(), os.Getpid())
-		return processText(r.Host, r.PID), n.tell(s, owner, e)
+		return processText(r.Host, r.PID), n.leaveNote(s, owner, e)
 	}
 	return "", nil
 }
 
-// tell notes this process in the owner's entry, unless another one is noted there.
-func (n *namesake) tell(s book.Line, owner string, e Entry) (err error) {
+// leaveNote notes this process in the owner's entry, unless another one is noted there.
+func (n *namesake) leaveNote(s book.Line, owner string, e Entry) (err error) {
 	worker, by, ok := book.DecodeOwner(e)
 	if !ok {
 		worker = n.suspect.Worker

@@ -141,14 +141,14 @@ func (s *saves) raced(err error) error {
 // newcomer returns the search as one that waits for the store's door.
 func (s *search) newcomer() wiped.Newcomer {
 	return wiped.Newcomer{
-		Line:     s.line,
-		Watch:    &s.known.Watch,
-		Layout:   s.o.Layout,
-		Window:   s.o.Window,
-		NewStore: s.o.NewStore && !s.known.inUse,
-		Log:      wiped.Log{Waits: s.log.waits, Shut: s.log.shut, Opened: s.log.opened},
-		Foreign:  func(worker int, has snowflake.Layout) error { return foreign(worker, has, s.o.Layout) },
-		Raced:    s.raced,
+		Line:         s.line,
+		Watch:        &s.known.Watch,
+		Layout:       s.o.Layout,
+		WindowLength: s.o.Window,
+		NewStore:     s.o.NewStore && !s.known.inUse,
+		Log:          wiped.Log{Waits: s.log.waits, Shut: s.log.shut, Opened: s.log.opened},
+		Foreign:      func(worker int, has snowflake.Layout) error { return foreign(worker, has, s.o.Layout) },
+		Raced:        s.raced,
 		Rested: func() {
 			s.conflicts, s.begun = 0, s.line.Read().At // the wait for a worker ID begins when the door is open
 		},

@@ -25,7 +25,7 @@ func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker in
 	for worker := range 1 << layout.WorkerBits {
 		if is(worker) {
 			r := protocol.Record{Worker: worker, Layout: layout}.Take(protocol.Window{},
-				protocol.Holder{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, time.Time{}, protocol.Clocks{Own: time.Now()})
+				protocol.Holder{Token: "x", Owner: fmt.Sprint(worker), WindowLength: MaxWindow}, time.Time{}, protocol.Clocks{Own: time.Now()})
 			r.Saves, r.Marked = 1, true
 			_, err := book.PutRecord(m.line(), r)
 			require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
@@ -22,14 +22,14 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	s.known.horizon.Observe(begun.Own, begun.Steady())
 	rules := s.o.rules()
 	by := protocol.Holder{
-		Owner:      s.o.Owner,
-		Host:       hostname(),
-		PID:        os.Getpid(),
-		Reuse:      s.o.Reuse,
-		Window:     s.o.Window,
-		FloorEvery: s.o.FloorEvery,
-		Store:      s.door.Name,
-		Offline:    s.offline,
+		Owner:        s.o.Owner,
+		Host:         hostname(),
+		PID:          os.Getpid(),
+		Reuse:        s.o.Reuse,
+		WindowLength: s.o.Window,
+		FloorEvery:   s.o.FloorEvery,
+		Store:        s.door.Name,
+		Offline:      s.offline,
 	}
 	bound := by.BoundAt(begun.Own)
 	err := s.known.horizon.Leap(rules, c.record.Worker, bound, s.engineNow(), begun.Steady(), s.accepted.Load())
@@ -64,7 +64,7 @@ func (s *search) save(a *attempt) (saved protocol.Record, err error) {
 		saved, err = wiped.Confirm(s.line, s.door, a.record, saved)
 	}
 	if err == nil {
-		a.window.Above, s.known.passed, err = hold.Above(s.line, s.door, a.record, time.Time{}, s.known.passed)
+		a.window.Above, s.known.passed, err = tenure.Above(s.line, s.door, a.record, time.Time{}, s.known.passed)
 	}
 	return saved, err
 }

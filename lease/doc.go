@@ -64,23 +64,23 @@
 //
 // Why it holds. Each line begins with a name, by which the stories (testdata/stories) cite it, and
 // ends with the functions of the internal package protocol, or the methods, that keep it. What one
-// holder knows is a value, a hold: its methods Renew, Bump, Release, look and restore take these
-// steps, and depend only on the hold and on the answers of the store.
+// holder knows is a value, a tenure: its methods Renew, Bump, Release, look and restore take these
+// steps, and depend only on the tenure and on the answers of the store.
 //
 //  1. chain: The versions of a record form one chain, because each save names the version that it
 //     was made from, and fails if another save came first (Store.Put, book.PutRecord).
-//  2. hold: The saves of one holder are a stretch of the chain, because every save carries the
-//     holder's token, and a save that meets another token ends the hold (hold.Hold.look,
+//  2. tenure: The saves of one holder are a stretch of the chain, because every save carries the
+//     holder's token, and a save that meets another token ends the tenure (tenure.Tenure.look,
 //     protocol.Judge).
 //  3. begin: A holder's window under c begins at the bound for c in the record before its stretch,
 //     or before it changed to c, or later (protocol.Record.Start, protocol.Record.Take,
-//     hold.Hold.Bump).
+//     tenure.Tenure.Bump).
 //  4. end: The window ends at the bound in the holder's own last save, which never goes back
-//     (hold.Hold.Renew, protocol.Record.Extend).
+//     (tenure.Tenure.Renew, protocol.Record.Extend).
 //  5. back: Bounds do not go back along the chain, except when a worker ID is given back: then the
 //     generator has stopped, and the bound is the end of what it stamped; or nothing was stamped
 //     and the bound is what it was. It is no earlier than the last floor, which the watermark may
-//     have passed (hold.Hold.Release, protocol.Record.Undo).
+//     have passed (tenure.Tenure.Release, protocol.Record.Undo).
 //
 // So each window begins at the end of the window before it, or later. No clock appears in this
 // proof: clients' clocks only propose bounds, and the engine's clock has no part in it. Who is
@@ -95,7 +95,7 @@
 //
 // The history is a part of the chain: a record keeps the holdings that have ended. Earlier holdings
 // are in other entries, which are made before the record that counts them
-// (protocol.Record.Succeed).
+// (protocol.Record.WithHistoryOf).
 //
 // # A lost worker ID
 //
@@ -136,11 +136,11 @@
 //
 //   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
 //     may, as long as its window lasts and less than a window has passed since its last save, by
-//     every clock that can tell (hold.Hold.restore, protocol.Record.Restorable), and no release has
+//     every clock that can tell (tenure.Tenure.restore, protocol.Record.Restorable), and no release has
 //     gone without an answer (it may have freed the worker ID). If only the engine's clock says
 //     that it is too late, the holder asks again until its window ends. The bound does not move in
 //     the same save. The holder looks again when it knows that the record is there
-//     (hold.Hold.mayRestore): if it is too late by then, the worker ID is lost.
+//     (tenure.Tenure.mayRestore): if it is too late by then, the worker ID is lost.
 //   - heal: Then the holder also puts back the watermark, its owner's entry and the door. A door
 //     that a newcomer with another layout has made, and that is not open yet, is replaced. So is
 //     one that Init or NewStore opened by mistake (protocol.Door.Mistaken). In the door the holder
@@ -253,8 +253,8 @@
 //     after this bound, so no row is missed; and no clock of the engine or of a reader moves it.
 //   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The
 //     floor that is saved is the beginning of the window: the bound or, if that is later, 20 ms
-//     before its clock, because the generator's clock may lag by as much (hold.Rules.WindowFrom).
-//     Then it looks at the proposed instant, and begins there or later (hold.Above).
+//     before its clock, because the generator's clock may lag by as much (tenure.Rules.WindowFrom).
+//     Then it looks at the proposed instant, and begins there or later (tenure.Above).
 //
 // INVARIANT: a holder that renews issues no ID whose time is before a published instant.
 //
@@ -271,7 +271,7 @@
 // (protocol.Lowest). If it is replaced before, the next holder's record keeps what it may still
 // stamp (protocol.Record.Prior). So does the record of a lease that was released without a
 // generator (Lease.Release). If a holder renews after so long a silence, it looks at the watermark,
-// as a newcomer does (hold.Hold.Overdue). Until then it may issue IDs in the rest of a window that
+// as a newcomer does (tenure.Tenure.Overdue). Until then it may issue IDs in the rest of a window that
 // the watermark has passed, if its clock still reads a time in it; and a transaction that it began
 // before may still commit. Only the database can stop these: docs/watermark.md shows how.
 //
@@ -286,7 +286,7 @@
 // back. If the watermark alone is lost, or cannot be read, live holders put it back in the same
 // way: each looks at its entry once a minute, if it knows of one. If its own clock alone is ahead,
 // it leaves the entry to others, until those are known to be dead (readers.pace, wiped.Heal). Until
-// then newcomers begin at the latest bound of all others (hold.Above). If a clock that was ahead
+// then newcomers begin at the latest bound of all others (tenure.Above). If a clock that was ahead
 // has left this bound, they begin at the latest floor of a holder or a minute after their own
 // clock, whichever is later (wiped.RestoreWatermark): while no holder lives, clocks must not differ
 // by more than that. A holder with a LocalCopy may stamp without the store, so it counts until it

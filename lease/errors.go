@@ -13,8 +13,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/history"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 )
 
 // Errors of this package match one of these variables, an error of package snowflake, the error of
@@ -143,9 +143,9 @@ func (e *ClockLeapError) Error() string {
 		ErrClockLeap, e.Worker, times.Text(e.Bound), e.Bound.Sub(e.Expected).Round(time.Millisecond), times.Text(e.Expected), e.MaxLeap)
 }
 
-// leaseError returns err. If it is the error of a hold, it becomes one of this package.
+// leaseError returns err. If it is the error of a tenure, it becomes one of this package.
 func leaseError(err error) error {
-	if of, ok := err.(*hold.LeapError); ok {
+	if of, ok := err.(*tenure.LeapError); ok {
 		return (*ClockLeapError)(of)
 	}
 	return err

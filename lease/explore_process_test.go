@@ -90,7 +90,7 @@ type task struct {
 const (
 	rest = "rest" // the end of a rest
 	keep = "keep" // the end of a rest of the lease
-	slot = "slot" // a hold in the slot
+	slot = "slot" // a tenure in the slot
 )
 
 // reply is an answer of the store.
@@ -156,7 +156,7 @@ func (p *process) up() bool { return p.begun && !p.dead && !p.done && p.err == n
 // calling reports whether a call of NextID is under way.
 func (p *process) calling() bool { return p.tasks[caller].open != nil }
 
-// slotIsFull reports whether the keeper has not taken the hold out of its slot.
+// slotIsFull reports whether the keeper has not taken the tenure out of its slot.
 func (p *process) slotIsFull() bool {
 	return p.tasks[keeper].open == nil || p.tasks[keeper].open.do == keep
 }

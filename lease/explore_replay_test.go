@@ -13,8 +13,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/localcopy"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 )
 
 // replay repeats what a task did, with the replies of its log, and continues it up to the next
@@ -30,7 +30,7 @@ type replay struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	lease   *Lease
-	hold    *hold.Hold
+	tenure  *tenure.Tenure
 	watch   *book.Watch
 	lent    *lent         // lease of the generator, if the task is a call
 	looked  chan struct{} // closed after a first look at the worker IDs to be freed
@@ -206,12 +206,12 @@ func (r *replay) show() {
 		select {
 		case h := <-l.slot:
 			l.slot <- h
-			r.hold = cmp.Or(h, r.hold)
-		default: // the hold is being changed
+			r.tenure = cmp.Or(h, r.tenure)
+		default: // the tenure is being changed
 		}
 		g := l.grant.Load()
 		p.seen.grant, p.seen.shown, p.seen.loss = g, l.shown.Load(), l.trouble()
-		p.seen.doubt = g != nil && r.hold != nil && r.hold.Doubt != hold.Sure
+		p.seen.doubt = g != nil && r.tenure != nil && r.tenure.Doubt != tenure.Sure
 	}
 	if r.watch != nil {
 		p.seen.watch = book.Watch{Seen: r.watch.Seen.Clone(), Kept: r.watch.Kept}
@@ -267,7 +267,7 @@ func (r *replay) copyLease() *Lease {
 		<-l.slot
 		if h != nil {
 			is := *h
-			r.hold, h = &is, &is
+			r.tenure, h = &is, &is
 		}
 		l.give(h)
 		l.generator = r.binding()

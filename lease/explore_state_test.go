@@ -234,7 +234,7 @@ func compare(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }
 func (t *text) lease(l *Lease) {
 	if c, ok := l.store.(*localcopy.Store); ok {
 		is := c.State()
-		if t.put(l.o.Owner, is.Holds, is.Lost, is.Away != nil); is.Away != nil {
+		if t.put(l.o.Owner, is.Active, is.Lost, is.Away != nil); is.Away != nil {
 			t.put(is.Asked)
 		}
 		putMap(t, is.There, cmp.Compare)
@@ -244,7 +244,7 @@ func (t *text) lease(l *Lease) {
 	t.put(h != nil, l.err != nil, l.loss != nil, l.wiped, l.known.last, l.known.inUse)
 	if h != nil {
 		w := h.Window
-		t.put(h.Own, w.From, w.To, w.Before, w.Above, w.Seq, h.Heard.Renewed, h.Heard.Read, h.Passed, h.Lowered)
+		t.put(h.Record, w.From, w.To, w.Before, w.Above, w.Seq, h.Heard.Renewed, h.Heard.Read, h.Passed, h.Lowered)
 		t.put(h.Granted, int(h.Doubt), h.Freed, h.Overdue, len(h.Tried))
 		for _, r := range h.Tried {
 			t.put(r)

@@ -122,7 +122,7 @@ var scopes = []scope{
 	{name: "everything", workers: 2, seqBits: 1, processes: 2, held: true, ticks: 2, faults: 1, most: perKind{crash: 1, pause: 1, delay: 1, fail: 1, forward: 1, lose: 1}, by: 2},
 	{name: "ahead", workers: 1, processes: 1, readers: 1, held: true, ahead: 2, ticks: 2, ids: 1, faults: 1, most: perKind{forward: 1}, by: 3},
 	{name: "race", workers: 1, processes: 2, ticks: 1, faults: 1, most: perKind{crash: 1, pause: 1, fail: 1}},
-	{name: "hold", workers: 1, processes: 2, held: true, ticks: 3, faults: 1, most: perKind{crash: 1, fail: 1}},
+	{name: "tenure", workers: 1, processes: 2, held: true, ticks: 3, faults: 1, most: perKind{crash: 1, fail: 1}},
 	{name: "answers", workers: 1, processes: 2, held: true, ticks: 3, faults: 1, most: perKind{pause: 1, delay: 1}},
 	{name: "release", workers: 1, processes: 2, held: true, ticks: 2, ids: 1, releases: 1, faults: 1, most: perKind{fail: 1}},
 	{name: "clocks", workers: 1, processes: 2, held: true, ticks: 3, faults: 2, most: perKind{forward: 2}, by: 2},

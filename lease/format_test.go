@@ -21,7 +21,7 @@ func TestStoredRecordsKeepTheirForm(t *testing.T) {
 	r := protocol.Record{
 		Worker: 7, Saves: 9, State: StateHeld, Layout: both, Marked: true,
 		Holder: protocol.Holder{Token: "t2", Owner: "b", Host: "h", PID: 12, Reuse: ReuseKeep,
-			Window: 3 * time.Second, FloorEvery: time.Second, Store: "s", Offline: true},
+			WindowLength: 3 * time.Second, FloorEvery: time.Second, Store: "s", Offline: true},
 		History: protocol.History{Ended: []protocol.Holding{{Worker: 7, From: at(2), To: at(10), Token: "t1", Owner: "a", Host: "g", PID: 11}},
 			Chunks: protocol.Chunks{First: 1, Next: 2}, Forgotten: at(2)},
 		Bounds: []time.Time{at(10), at(40)}, NotBefore: at(1), ClockSeq: 1, From: at(20),

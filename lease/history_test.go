@@ -154,8 +154,8 @@ func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
 		longer := unused.Holding()
 		longer.To = begin.Add(time.Second)
 		unused.Ended = []protocol.Holding{earlier, longer}
-		next := unused.Take(protocol.Window{From: begin, Before: begin}, protocol.Holder{Token: "b", Window: span}, time.Time{}, protocol.Clocks{Own: begin})
-		saved, chunk := next.Succeed(unused, begin.Add(-time.Hour))
+		next := unused.Take(protocol.Window{From: begin, Before: begin}, protocol.Holder{Token: "b", WindowLength: span}, time.Time{}, protocol.Clocks{Own: begin})
+		saved, chunk := next.WithHistoryOf(unused, begin.Add(-time.Hour))
 		assert.Equal(t, []protocol.Holding{earlier}, saved.Ended)
 		assert.Nil(t, chunk)
 		assert.Zero(t, saved.Forgotten)

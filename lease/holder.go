@@ -65,7 +65,7 @@ func (h Holder) String() string {
 
 // holderOf returns what users see of r.
 func holderOf(r protocol.Record) Holder {
-	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
+	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.WindowLength, r.Reuse, r.Layout}
 }
 
 // Holding is a span of ID time, [From, To), in which one holder alone could issue IDs with a worker

@@ -26,7 +26,7 @@ type journal struct {
 
 	failing time.Time // when the last renewal before the failing ones began
 	cause   string    // why they failed, as it was logged last,
-	told    time.Time // and when that was
+	logged  time.Time // and when that was
 	cut     time.Time // after an overlap or a clone, the end of what was stamped
 	stopped time.Time // since when no IDs have been issued
 	away    time.Time // since when the store has been away, and the local copy used
@@ -40,15 +40,15 @@ type journal struct {
 const expiry = 365 * 24 * time.Hour
 
 func (j *journal) warn(l *Lease, worker int, msg string, args ...any) {
-	j.tell(l, slog.LevelWarn, worker, msg, args...)
+	j.write(l, slog.LevelWarn, worker, msg, args...)
 }
 
 func (j *journal) info(l *Lease, worker int, msg string, args ...any) {
-	j.tell(l, slog.LevelInfo, worker, msg, args...)
+	j.write(l, slog.LevelInfo, worker, msg, args...)
 }
 
-// tell logs a message. Durations are texts, because JSON would have them in nanoseconds.
-func (j *journal) tell(l *Lease, level slog.Level, worker int, msg string, args ...any) {
+// write logs a message. Durations are texts, because JSON would have them in nanoseconds.
+func (j *journal) write(l *Lease, level slog.Level, worker int, msg string, args ...any) {
 	for i, arg := range args {
 		if d, ok := arg.(time.Duration); ok {
 			args[i] = d.String()
@@ -131,10 +131,10 @@ func (j *journal) replaced(l *Lease, lost int) {
 // that may be zero. It logs the first error and, at most once in a window, one with another cause.
 func (j *journal) unacquired(l *Lease, err error, until time.Time) {
 	why := cause.Of(err)
-	if !j.told.IsZero() && (why == j.cause || machine.Since(j.told) < l.o.Window) {
+	if !j.logged.IsZero() && (why == j.cause || machine.Since(j.logged) < l.o.Window) {
 		return
 	}
-	j.cause, j.told = why, machine.Now()
+	j.cause, j.logged = why, machine.Now()
 	next := "the store is asked again"
 	if !until.IsZero() {
 		next += ", until " + until.UTC().Format(time.RFC3339)
@@ -171,11 +171,11 @@ func (j *journal) renewed(l *Lease, err error) {
 func (j *journal) fails(l *Lease, err error, msg string) {
 	since, why := l.renewed(), cause.Of(err)
 	first := j.failing.IsZero() && machine.Since(since) >= l.o.Window/2
-	changed := !j.failing.IsZero() && why != j.cause && machine.Since(j.told) >= l.o.Window
+	changed := !j.failing.IsZero() && why != j.cause && machine.Since(j.logged) >= l.o.Window
 	if !first && !changed {
 		return
 	}
-	j.failing, j.cause, j.told = since, why, machine.Now()
+	j.failing, j.cause, j.logged = since, why, machine.Now()
 	next := retries(err)
 	if l.o.now().Before(l.Grant().To) {
 		next += "; IDs are issued until the window's end"
@@ -201,7 +201,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 		// passed.
 		end := j.until(l)
 		j.stopped = times.Later(machine.Now().Add(end.Sub(l.o.now())), l.renewed())
-		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
+		j.write(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
 			"next", "IDs are issued again as soon as the cause of the error is gone")
 	case !ended && err == nil && l.known.horizon.Behind.IsZero() && !j.stopped.IsZero():
 		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", ago(j.stopped))
@@ -296,7 +296,7 @@ func (j *journal) overlaps(l *Lease, worker int, o *protocol.Overlap) {
 	if now := l.o.now(); now.Before(to) {
 		to = now
 	}
-	j.tell(l, slog.LevelError, worker, "IDs may have repeated: another holder may have stamped the same time",
+	j.write(l, slog.LevelError, worker, "IDs may have repeated: another holder may have stamped the same time",
 		"from", o.From.UTC(), "to", to.UTC(), "next", "nothing more is stamped with this worker ID; look for duplicate IDs of this span")
 }
 

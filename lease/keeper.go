@@ -11,7 +11,7 @@ import (
 // The files keeper*.go have the goroutine that keeps a lease: it renews the window, answers calls
 // that need more, heals the store, and replaces a lost worker ID, for which it searches as Acquire
 // does (acquire*.go). The methods in served*.go and release.go run in the goroutines of their
-// callers. Whoever needs the hold takes it out of Lease.slot. The log is in journal.go.
+// callers. Whoever needs the tenure takes it out of Lease.slot. The log is in journal.go.
 
 // run keeps the lease until ctx is done, or until the lease ends because its worker ID was
 // lost.

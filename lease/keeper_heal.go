@@ -20,7 +20,7 @@ func (l *Lease) hasLost() bool {
 // heal puts back what the store lost besides the record of this holder.
 func (l *Lease) heal(ctx context.Context) error {
 	is := l.shown.Load()
-	healed, err := wiped.Heal(l.renewing(ctx), &l.known.Watch, is.own, is.published)
+	healed, err := wiped.Heal(l.renewing(ctx), &l.known.Watch, is.record, is.published)
 	if healed {
 		l.mu.Lock()
 		defer l.mu.Unlock()

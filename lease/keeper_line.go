@@ -48,7 +48,7 @@ func (l *Lease) tripped(err error) {
 	lost := l.loss
 	if lost != nil {
 		l.blame(unreplaced(lost, err), true, l.o.Window)
-		l.tell()
+		l.wake()
 	}
 	l.mu.Unlock()
 	if lost != nil {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
@@ -34,8 +34,8 @@ func (l *Lease) obtain(ctx context.Context) error {
 			}
 			s.tried = append(s.tried, a)
 		}
-		if h := <-l.slot; h != nil {
-			l.known.passed = h.Passed
+		if t := <-l.slot; t != nil {
+			l.known.passed = t.Passed
 		}
 		l.give(nil)
 		l.known.gaveBack = l.giveBack(context.WithoutCancel(ctx), s.tried, none)
@@ -51,9 +51,9 @@ func (l *Lease) obtain(ctx context.Context) error {
 
 // grantFirst grants the window for the first time.
 func (l *Lease) grantFirst() {
-	h := <-l.slot
-	l.grantWindow(h)
-	l.give(h)
+	t := <-l.slot
+	l.grantWindow(t)
+	l.give(t)
 }
 
 // settle waits until the clock has reached the window. It renews the lease meanwhile, and
@@ -119,14 +119,14 @@ func (l *Lease) newSearch(ctx context.Context) *search {
 func (l *Lease) adopt(s book.Line, a attempt, saved protocol.Record) {
 	a.window.To = saved.BoundOf(a.window.Seq)
 	l.known.horizon.Reached(saved.Bound(), a.begun.Steady())
-	h := &hold.Hold{Rules: l.o.rules(), Own: saved, Window: a.window, Born: a.born, Passed: l.known.passed, Horizon: l.known.horizon,
-		Heard: hold.Heard{Renewed: a.begun.At, Read: a.begun.Own, At: s.Read().Steady()}}
+	t := &tenure.Tenure{Rules: l.o.rules(), Record: saved, Window: a.window, Born: a.born, Passed: l.known.passed, Horizon: l.known.horizon,
+		Heard: tenure.Heard{Renewed: a.begun.At, Read: a.begun.Own, At: s.Read().Steady()}}
 	l.known.inUse = true
 	l.mu.Lock()
 	l.stats.Renewed = a.begun.At
 	l.mu.Unlock()
 	<-l.slot
-	l.give(h)
+	l.give(t)
 }
 
 // farewell bounds how long an Acquire that failed waits until its worker IDs are freed. After

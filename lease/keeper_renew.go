@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 )
 
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves
@@ -22,28 +22,28 @@ func (l *Lease) renew(ctx context.Context) error {
 }
 
 func (l *Lease) advance(ctx context.Context) error {
-	h, err := l.take(ctx)
+	t, err := l.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer l.give(h)
-	if l.cloned(h) {
+	defer l.give(t)
+	if l.cloned(t) {
 		return errCloned
 	}
-	w := h.Window
-	err = leaseError(h.Renew(l.renewing(ctx), l.accepted.Load()))
-	l.known.horizon = h.Horizon
-	if h.Granted && h.Window != w {
-		l.grantWindow(h)
+	w := t.Window
+	err = leaseError(t.Renew(l.renewing(ctx), l.accepted.Load()))
+	l.known.horizon = t.Horizon
+	if t.Granted && t.Window != w {
+		l.grantWindow(t)
 		l.mu.Lock()
 		look := l.generator.Look
 		l.mu.Unlock()
-		if look != nil && h.Window.Above != w.Above {
+		if look != nil && t.Window.Above != w.Above {
 			look()
 		}
 	}
 	switch {
-	case errors.Is(err, hold.ErrRestored): // the bound is moved by the next renewal
+	case errors.Is(err, tenure.ErrRestored): // the bound is moved by the next renewal
 		return nil
 	case err == nil:
 		l.accepted.Store(false)
@@ -60,7 +60,7 @@ func (l *Lease) note(begun time.Time, err error, final bool) {
 	case <-l.asked:
 	default:
 	}
-	defer l.tell()
+	defer l.wake()
 	if err == nil {
 		l.stats.Renewals++
 		l.stats.Renewed = begun

@@ -12,10 +12,10 @@ import (
 // lose notes that the worker ID is lost. Unless two windows overlap or the machine was cloned, the
 // rest of the window may still be stamped, because the next holder's begins after it.
 func (l *Lease) lose(lost error) {
-	h := <-l.slot
-	r := h.Own
+	t := <-l.slot
+	r := t.Record
 	l.known.lost[r.Worker] = r.WithBoundsOf(l.known.lost[r.Worker])
-	l.known.passed = h.Passed
+	l.known.passed = t.Passed
 	var over *protocol.Overlap
 	overlaps := errors.As(lost, &over)
 	cloned := errors.Is(lost, errCloned)
@@ -32,7 +32,7 @@ func (l *Lease) lose(lost error) {
 	}
 	look := l.generator.Look
 	l.loss, l.failing, l.cause = lost, nil, nil
-	l.tell()
+	l.wake()
 	l.mu.Unlock()
 	l.give(nil)
 	if stop && look != nil {
@@ -78,5 +78,5 @@ func (l *Lease) grantReplacement() {
 	defer l.mu.Unlock()
 	l.loss, l.failing, l.cause, l.stats.LastError = nil, nil, nil, nil
 	l.stats.Replacements++
-	l.tell()
+	l.wake()
 }

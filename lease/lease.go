@@ -10,9 +10,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 )
 
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost, for
@@ -23,8 +23,8 @@ type Lease struct {
 	store   Store
 	cloning
 
-	slot     chan *hold.Hold         // room for one; whoever takes the hold out owns it
-	shown    atomic.Pointer[shown]   // what others see of the hold; nil while there is no worker ID
+	slot     chan *tenure.Tenure     // room for one; whoever takes the tenure out owns it
+	shown    atomic.Pointer[shown]   // what others see of the tenure; nil while there is no worker ID
 	grant    atomic.Pointer[granted] // what the generator may stamp; nil before the first grant
 	accepted atomic.Bool             // AcceptLeap was called
 	holds    holds                   // the open Holds
@@ -34,12 +34,12 @@ type Lease struct {
 	log      journal                 // what it has logged; used by the goroutine that uses known
 }
 
-// known is what a lease knows from one hold to the next. The goroutine that renews uses it, and
+// known is what a lease knows from one tenure to the next. The goroutine that renews uses it, and
 // Acquire before that.
 type known struct {
 	book.Watch                         // how long entries have not changed
-	horizon    hold.Horizon            // as the hold had it when it renewed last
-	passed     time.Time               // what the watermark had passed at the last look without a hold
+	horizon    tenure.Horizon          // as the tenure had it when it renewed last
+	passed     time.Time               // what the watermark had passed at the last look without a tenure
 	lost       map[int]protocol.Record // by worker ID: the last known records of lost worker IDs
 	last       int                     // the worker ID that a search tried to take last, or none
 	inUse      bool                    // the store has had an entry
@@ -58,20 +58,20 @@ type running struct {
 	ended  chan struct{} // closed when the renewing has ended
 }
 
-// shown is what others see of a hold.
+// shown is what others see of a tenure.
 type shown struct {
-	own       protocol.Record
+	record    protocol.Record
 	window    protocol.Window
 	passed    time.Time
 	published time.Time
-	horizon   hold.Horizon
+	horizon   tenure.Horizon
 }
 
 func newLease(s Store, o Options) *Lease {
 	l := &Lease{
 		o:        o,
 		store:    s,
-		slot:     make(chan *hold.Hold, 1),
+		slot:     make(chan *tenure.Tenure, 1),
 		holds:    holds{open: map[*time.Time]struct{}{}},
 		standing: standing{waiting: waiting{news: make(chan struct{})}, done: make(chan struct{})},
 		known:    known{Watch: book.WatchOf(s), lost: map[int]protocol.Record{}, last: none, namesake: namesake{mine: map[int]string{}}},
@@ -153,23 +153,25 @@ func (l *Lease) Stats() Stats {
 	return s
 }
 
-// grantWindow grants the window of a hold that was taken out of the slot.
-func (l *Lease) grantWindow(h *hold.Hold) {
-	w := h.Window
-	h.Granted = true
-	l.grant.Store(&granted{snowflake.Grant{Worker: h.Own.Worker, ClockSeq: w.Seq, From: w.Begin(), To: w.To}, h.Born})
+// grantWindow grants the window of a tenure that was taken out of the slot.
+func (l *Lease) grantWindow(t *tenure.Tenure) {
+	w := t.Window
+	t.Granted = true
+	l.grant.Store(&granted{snowflake.Grant{Worker: t.Record.Worker, ClockSeq: w.Seq, From: w.Begin(), To: w.To}, t.Born})
 }
 
-// take takes the hold out of the slot, and give puts it in again.
-func (l *Lease) take(ctx context.Context) (*hold.Hold, error) { return machine.TakeOut(ctx, l.slot) }
+// take takes the tenure out of the slot, and give puts it in again.
+func (l *Lease) take(ctx context.Context) (*tenure.Tenure, error) {
+	return machine.TakeOut(ctx, l.slot)
+}
 
-func (l *Lease) give(h *hold.Hold) {
-	if h == nil {
+func (l *Lease) give(t *tenure.Tenure) {
+	if t == nil {
 		l.shown.Store(nil)
 	} else {
-		l.shown.Store(&shown{h.Own, h.Window, h.Passed, h.Published(), h.Horizon})
+		l.shown.Store(&shown{t.Record, t.Window, t.Passed, t.Published(), t.Horizon})
 	}
-	l.slot <- h
+	l.slot <- t
 }
 
 // holds are the open Holds of a lease, and the first instant that each of them may have stamped.
@@ -182,7 +184,7 @@ type holds struct {
 func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost) }
 
 // cloned reports whether another copy of this machine may hold the same worker ID.
-func (l *Lease) cloned(h *hold.Hold) bool { return l.generation() != h.Born }
+func (l *Lease) cloned(t *tenure.Tenure) bool { return l.generation() != t.Born }
 
 // away returns why the store was not told of the last save: see book.Offline.
 func (l *Lease) away() error { return book.WhyAway(l.store) }

@@ -155,7 +155,7 @@ func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *test
 			require.NoError(t, err)
 			return s
 		}
-		record := h.shown.Load().own
+		record := h.shown.Load().record
 		require.NoError(t, h.Release(t.Context()))
 		first, second := open(), open()
 

@@ -321,7 +321,7 @@ func (m *memory) take(worker int, owner string) {
 			before := *r
 			r.Token, r.Owner, r.State = owner+"'s", owner, StateHeld
 			r.From = r.Bound()
-			*r, _ = r.WithBound(r.ClockSeq, r.Bound().Add(span)).Succeed(before, time.Time{})
+			*r, _ = r.WithBound(r.ClockSeq, r.Bound().Add(span)).WithHistoryOf(before, time.Time{})
 		})
 	})
 }

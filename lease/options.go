@@ -13,9 +13,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/disk"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 )
 
 // OnLoss is a lease's reaction to the loss of its worker ID, because another process took it or its
@@ -196,8 +196,8 @@ func (o *Options) withDefaults(window time.Duration) (Options, error) {
 
 func (o *Options) last() int { return o.First + o.Count - 1 }
 
-func (o *Options) rules() hold.Rules {
-	return hold.Rules{Layout: o.Layout, Window: o.Window, MaxLeap: o.MaxLeap, History: o.History, Reuse: o.Reuse}
+func (o *Options) rules() tenure.Rules {
+	return tenure.Rules{Layout: o.Layout, WindowLength: o.Window, MaxLeap: o.MaxLeap, History: o.History, Reuse: o.Reuse}
 }
 
 // now reads the clock without its monotonic part, because comparisons would use it.

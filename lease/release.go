@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/hold"
+	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 )
 
 // Release ends the lease. The generator stops, and others may have the worker ID from the end of
@@ -30,26 +30,26 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.cancel()
 	patient, cancel := context.WithTimeout(ctx, l.o.patience())
 	defer cancel()
-	h, err := l.calm(patient)
+	t, err := l.calm(patient)
 	if err != nil {
 		return book.Unanswered(ctx, patient, err)
 	}
-	defer l.give(h)
-	if h == nil || h.Own.State != StateHeld {
+	defer l.give(t)
+	if t == nil || t.Record.State != StateHeld {
 		return nil
 	}
-	if l.cloned(h) { // the other copy may stamp more than this generator knows
+	if l.cloned(t) { // the other copy may stamp more than this generator knows
 		return errCloned
 	}
-	if err := h.Release(l.line(patient), next, stop != nil); err != nil {
+	if err := t.Release(l.line(patient), next, stop != nil); err != nil {
 		return book.Unanswered(ctx, patient, err)
 	}
-	l.log.released(l, h.Own)
+	l.log.released(l, t.Record)
 	return nil
 }
 
-// calm waits until the renewing goroutine has ended, and then takes the hold.
-func (l *Lease) calm(ctx context.Context) (*hold.Hold, error) {
+// calm waits until the renewing goroutine has ended, and then takes the tenure.
+func (l *Lease) calm(ctx context.Context) (*tenure.Tenure, error) {
 	select {
 	case <-l.ended:
 		return l.take(ctx)

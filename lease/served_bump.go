@@ -12,10 +12,10 @@ import (
 // CanBump reports whether Bump can change the clock sequence now: see [snowflake.Bumper].
 func (l served) CanBump(now time.Time) bool {
 	is := l.shown.Load()
-	if is == nil || is.own.Worker != l.Worker() {
+	if is == nil || is.record.Worker != l.Worker() {
 		return false // it is being replaced
 	}
-	_, from := is.own.Start(now)
+	_, from := is.record.Start(now)
 	return !from.After(now) && !is.passed.After(now)
 }
 
@@ -29,24 +29,24 @@ func (l served) Bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 		// Another copy of the machine may have the worker ID, and save its record.
 		return l.Extend(ctx, g, now)
 	}
-	h, err := l.take(ctx)
+	t, err := l.take(ctx)
 	if err != nil {
 		return cmp.Or(l.trouble(), err)
 	}
-	defer l.give(h)
+	defer l.give(t)
 	if is := l.Grant(); is.Worker != g.Worker || is.ClockSeq != g.ClockSeq {
 		return nil
 	}
 	if err := l.trouble(); err != nil {
 		return err
 	}
-	if err := h.Bump(l.line(ctx), now); err != nil {
+	if err := t.Bump(l.line(ctx), now); err != nil {
 		if errors.Is(err, ErrLost) {
 			l.ask() // the renewal finds out what is wrong
 		}
 		return err
 	}
-	l.grantWindow(h)
-	l.lower(h.Window.Begin())
+	l.grantWindow(t)
+	l.lower(t.Window.Begin())
 	return nil
 }

@@ -58,8 +58,8 @@ type Stats struct {
 	Clones  uint64    // reported clones, after which the worker ID was given up
 }
 
-// tell wakes the calls that wait for news. mu must be held.
-func (s *standing) tell() {
+// wake wakes the calls that wait for news. mu must be held.
+func (s *standing) wake() {
 	close(s.news)
 	s.news = make(chan struct{})
 }
@@ -71,7 +71,7 @@ func (s *standing) finish(err error) {
 	if s.err == nil {
 		s.err = err
 		close(s.done)
-		s.tell()
+		s.wake()
 	}
 }
 

@@ -168,11 +168,11 @@ func (v *viewer) watermark() (Mark, error) {
 // explained returns how far the watermark may lag because r's holder saves its floor only now and
 // then.
 func (v *viewer) explained(r protocol.Record) time.Duration {
-	every, slack := r.Window/3, max(lagSlack, r.Window/3)
+	every, slack := r.WindowLength/3, max(lagSlack, r.WindowLength/3)
 	if v.isFollowed(r) && r.FloorEvery > 0 {
 		every, slack = r.FloorEvery, lagSlack
 	}
-	return min(every+slack, 2*r.Window) + 2*v.door.Layout.Unit
+	return min(every+slack, 2*r.WindowLength) + 2*v.door.Layout.Unit
 }
 
 // lagSlack is what requests, timers and the reader's own wait may add to the watermark's lag.
@@ -181,7 +181,7 @@ const lagSlack = 3 * time.Second
 // isFollowed reports whether this process has read the watermark for so long, at least once in each
 // window, that r's holder has noticed it.
 func (v *viewer) isFollowed(r protocol.Record) bool {
-	return v.asked.At.Sub(v.watch.Seen.Last(readKey).Since) > r.Window/2
+	return v.asked.At.Sub(v.watch.Seen.Last(readKey).Since) > r.WindowLength/2
 }
 
 // readKey is the key in sightings for this process's own readings.
@@ -229,9 +229,9 @@ func (v *viewer) look() (low time.Time, by *protocol.Record, err error) {
 			v.watch.Seen.Forget(wiped.LostKey(r.Worker))
 		}
 		if r.State == StateHeld {
-			shortest = min(shortest, r.Window)
+			shortest = min(shortest, r.WindowLength)
 		}
-		if r.State == StateHeld && r.Ends().Sub(v.now) < r.Window/2 && !v.dead(r, c) {
+		if r.State == StateHeld && r.Ends().Sub(v.now) < r.WindowLength/2 && !v.dead(r, c) {
 			// It was not renewed for half a window.
 			silent = append(silent, r)
 		}
@@ -270,7 +270,7 @@ func (v *viewer) dead(r protocol.Record, c protocol.Clocks) bool {
 
 // why says why r keeps the watermark back.
 func (v *viewer) why(r protocol.Record) string {
-	saved := r.Ends().Add(-r.Window) // what its clock read when it moved its bound last
+	saved := r.Ends().Add(-r.WindowLength) // what its clock read when it moved its bound last
 	switch {
 	case r.Unreadable != nil:
 		return fmt.Sprintf("what its holder may still stamp is not known, because its record cannot be read: %v", r.Unreadable)
@@ -285,7 +285,7 @@ func (v *viewer) why(r protocol.Record) string {
 	case r.Offline:
 		return "it has a LocalCopy, and may go on without the store, or with another clock sequence; " +
 			"if its directory is gone for good, retire the worker ID"
-	case v.watch.Idle(r, v.asked) > r.Window/2:
+	case v.watch.Idle(r, v.asked) > r.WindowLength/2:
 		return "it does not renew, and counts until it is known to be dead and its bound has passed"
 	case saved.Sub(r.Least) > time.Second+2*r.Layout.Unit:
 		return "it has had an open Hold since " + times.Text(r.Least)

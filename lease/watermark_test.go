@@ -138,7 +138,7 @@ func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
 func TestMarkTellsAnEarlierHolderFromThePresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		r := protocol.Record{State: StateHeld, Holder: protocol.Holder{Window: span}, Least: now, Prior: protocol.Prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
+		r := protocol.Record{State: StateHeld, Holder: protocol.Holder{WindowLength: span}, Least: now, Prior: protocol.Prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
 		low, by := protocol.Lowest([]protocol.Record{r}, now, now, func(protocol.Record) bool { return false })
 		require.Equal(t, r.Prior.Least, low)
 		w := book.WatchOf(nil)

@@ -4,15 +4,15 @@
 ;	go run ./internal/lab/proof
 ;
 ; The program asks z3 the questions one by one; z3 alone gives up on most. Each check below asks for
-; a counterexample, so each answer has to be unsat. The words are those of lease/doc.go. Three words
-; are new: a save is a request to put a record, also if it never arrives; the line is the chain of
-; records, where a record that was put back follows the record that was lost; a store that lost the
-; entry of a worker ID is of the next epoch.
+; a counterexample, so each answer has to be unsat. The words are those of lease/doc.go, and one
+; more: a save is a request to put a record, also if it never arrives. In the chain, a record that
+; was put back follows the record that was lost. Each loss of its entry gives the store of a worker
+; ID another name: here, the number of losses.
 
 ; What is assumed of the code, and is not shown here:
 ;
 ;   - A holder that put its record back goes on from there only while the window since its last
-;     save lasts (restored-within-the-window; hold.Hold.mayRestore).
+;     save lasts (restored-within-the-window; tenure.Tenure.mayRestore).
 ;   - A newcomer that finds a record has read the entry "store" in the same instant, and one
 ;     request is stored once at most.
 ;   - If the store loses entries, nobody takes a holder for dead that has saved within its window: the
@@ -50,20 +50,20 @@
 (declare-fun bound (Save ClockSeq) Int)
 (declare-fun seq (Save) ClockSeq)          ; its window is under seq and begins at from
 (declare-fun from (Save) Int)
-(declare-fun name (Save) Int)         ; the epoch of the store that the holder found
+(declare-fun name (Save) Int)         ; the name of the store that the holder found
 (assert (forall ((h Holder)) (and (< 0 (window h)) (<= (window h) M))))
 
 ; The state:
 (declare-fun now (State) Int)         ; true time, which nobody knows
 (declare-fun cur (State Worker) Save) ; the entry of a worker ID
-(declare-fun epoch (State Worker) Int); how often the store lost it,
+(declare-fun losses (State Worker) Int) ; how often the store lost it,
 (declare-fun lost (State Worker) Int) ; and when, for the last time
 (declare-fun sent (State Save) Bool)
 (declare-fun made (State Save) Bool)  ; it was stored, at some time
 (declare-fun at (State Save) Int)     ; at this time
-(declare-fun line (State Save) Bool)  ; and is in the line
+(declare-fun chained (State Save) Bool) ; and is in the chain
 (declare-fun open (State Save) Bool)  ; its sender still heeds the answer
-(declare-fun heir (State Worker) Holder) ; who holds the worker ID, or held it when the line broke off
+(declare-fun heir (State Worker) Holder) ; who holds the worker ID, or held it when the chain broke off
 (declare-fun born (State Holder) Bool); it has sent its first save
 (declare-fun rec (State Holder) Save) ; the holder's own record, as last known to be saved; none before it holds
 (declare-fun active (State Holder) Bool) ; it has a grant, until its generator stops:
@@ -78,13 +78,13 @@
 ; counterexample. ----
 
 (define-fun put-compares-versions () Bool true)                        ; Store.Put
-(define-fun grant-is-saved-first () Bool true)                         ; hold.Hold.change, Lease.grantWindow
+(define-fun grant-is-saved-first () Bool true)                         ; tenure.Tenure.change, Lease.grantWindow
 (define-fun stamps-lie-in-the-grant () Bool true)                      ; the generator
 (define-fun tokens-are-compared () Bool true)                          ; protocol.Judge
 (define-fun holder-begins-at-the-bound () Bool true)                   ; protocol.Record.Start, protocol.Record.Take
 (define-fun take-keeps-the-other-bounds () Bool true)                  ; protocol.Record.Take
 (define-fun bound-never-goes-back () Bool true)                        ; protocol.Record.Extend
-(define-fun sequence-begins-at-its-bound () Bool true)                 ; protocol.Record.Start, hold.Hold.Bump
+(define-fun sequence-begins-at-its-bound () Bool true)                 ; protocol.Record.Start, tenure.Tenure.Bump
 (define-fun release-stops-first () Bool true)                          ; Lease.Release
 (define-fun release-keeps-what-was-stamped () Bool true)               ; protocol.Record.Release, protocol.Record.Undo
 (define-fun release-keeps-the-bound-before () Bool true)               ; protocol.Record.Release, protocol.Record.Undo
@@ -94,8 +94,8 @@
 (define-fun newcomer-looks-again () Bool true)                         ; wiped.Confirm
 (define-fun record-from-before-a-loss-has-the-floor () Bool true)      ; protocol.Door.Raise
 (define-fun live-holders-are-left-alone () Bool true)                  ; protocol.Record.Live
-(define-fun restored-within-the-window () Bool true)                   ; hold.Hold.mayRestore, protocol.Record.Restorable
-(define-fun restored-as-it-was () Bool true)                           ; hold.Hold.restore
+(define-fun restored-within-the-window () Bool true)                   ; tenure.Tenure.mayRestore, protocol.Record.Restorable
+(define-fun restored-as-it-was () Bool true)                           ; tenure.Tenure.restore
 (define-fun bound-is-a-window-ahead () Bool true)                      ; MaxWindow
 
 (define-fun worker-of ((s Save)) Worker (worker (by s)))
@@ -106,11 +106,11 @@
 
 ; 0. What is plain: what was made was sent, and not in the future.
 (define-fun plain ((z State)) Bool (and
-  (not (sent z none)) (not (made z none)) (not (line z none))
-  (forall ((s Save)) (=> (sent z s) (and (born z (by s)) (<= 0 (name s)) (<= (name s) (epoch z (worker-of s))))))
+  (not (sent z none)) (not (made z none)) (not (chained z none))
+  (forall ((s Save)) (=> (sent z s) (and (born z (by s)) (<= 0 (name s)) (<= (name s) (losses z (worker-of s))))))
   (forall ((s Save)) (=> (made z s) (and (sent z s) (<= (at z s) (now z)))))
-  (forall ((s Save)) (=> (line z s) (made z s)))
-  (forall ((w Worker)) (and (<= (lost z w) (now z)) (<= 0 (epoch z w)) (=> (< 0 (epoch z w)) loses)))
+  (forall ((s Save)) (=> (chained z s) (made z s)))
+  (forall ((w Worker)) (and (<= (lost z w) (now z)) (<= 0 (losses z w)) (=> (< 0 (losses z w)) loses)))
   (forall ((w Worker)) (=> (not (= (cur z w) none)) (and (made z (cur z w)) (= (worker-of (cur z w)) w))))
   (forall ((h Holder)) (=> (not (born z h)) (and (= (rec z h) none) (not (active z h)) (not (over z h)))))
   (forall ((h Holder)) (=> (active z h) (and (not (over z h)) (not (= (rec z h) none)))))
@@ -122,28 +122,28 @@
 (define-fun chain ((z State)) Bool (and
   (forall ((s Save)) (=> (and (made z s) (not (= (old s) none))) (not (= (cur z (worker-of s)) (old s)))))
   (forall ((s Save)) (=> (and (made z s) (not (= (cur z (worker-of s)) none))) (<= (at z s) (at z (cur z (worker-of s))))))
-  (forall ((s Save)) (=> (and (made z s) (not (line z (cur z (worker-of s)))) (not (= (cur z (worker-of s)) s)) (or (line z s) (= (kind s) restore)))
+  (forall ((s Save)) (=> (and (made z s) (not (chained z (cur z (worker-of s)))) (not (= (cur z (worker-of s)) s)) (or (chained z s) (= (kind s) restore)))
     (<= (at z s) (lost z (worker-of s)))))))
 
-; 2. The saves of a holder are a stretch of the line, because each carries the holder's token
+; 2. The saves of a holder are a stretch of the chain, because each carries the holder's token
 ; and follows a record that has it, too.
-(define-fun hold ((z State)) Bool (and
-  (forall ((h Holder)) (=> (not (= (rec z h) none)) (and (line z (rec z h)) (= (by (rec z h)) h))))
+(define-fun tenure ((z State)) Bool (and
+  (forall ((h Holder)) (=> (not (= (rec z h) none)) (and (chained z (rec z h)) (= (by (rec z h)) h))))
   (forall ((s Save)) (=> (and (sent z s) (or (= (kind s) move) (= (kind s) release)))
-    (and (line z (old s)) (= (by (old s)) (by s)))))
+    (and (chained z (old s)) (= (by (old s)) (by s)))))
   (forall ((s Save)) (=> (and (sent z s) (or (= (kind s) restore) (= (kind s) move) (= (kind s) release))) (not (= (rec z (by s)) none))))
   (forall ((s Save)) (=> (and (sent z s) (= (kind s) restore)) (= (old s) none)))
   (forall ((s Save)) (=> (and (sent z s) (= (kind s) release)) (over z (by s))))
   (forall ((s Save)) (=> (and (sent z s) (= (kind s) take) (not (= (old s) none))) (made z (old s))))
   (forall ((s Save)) (=> (and (sent z s) (= (kind s) take) (not (= (old s) none))) (= (worker-of (old s)) (worker-of s))))
-  (forall ((s Save)) (=> (and (made z s) (not (= (old s) none))) (line z s)))
+  (forall ((s Save)) (=> (and (made z s) (not (= (old s) none))) (chained z s)))
   (forall ((r Save) (s Save)) (=> (and (sent z r) (sent z s) (= (kind r) take) (= (kind s) take) (= (by r) (by s))) (= r s)))
-  (forall ((s Save)) (=> (and (sent z s) (= (kind s) take) (not (= (rec z (by s)) none))) (line z s)))
+  (forall ((s Save)) (=> (and (sent z s) (= (kind s) take) (not (= (rec z (by s)) none))) (chained z s)))
   (forall ((s Save)) (=> (and (sent z s) (= (kind s) move) (open z s)) (= (old s) (rec z (by s)))))
-  (forall ((s Save)) (=> (and (made z s) (= (kind s) take) (= (old s) none) (= (cur z (worker-of s)) s)) (= (line z s) (= (name s) (epoch z (worker-of s))))))
-  (forall ((w Worker)) (=> (line z (cur z w)) (= (heir z w) (by (cur z w)))))
-  (forall ((w Worker)) (=> (and (not (= (cur z w) none)) (= (name (cur z w)) (epoch z w))) (line z (cur z w))))
-  (forall ((s Save)) (=> (and (not (line z (cur z (worker-of s)))) (or (line z s) (and (sent z s) (= (kind s) restore)))) (< (name s) (epoch z (worker-of s)))))))
+  (forall ((s Save)) (=> (and (made z s) (= (kind s) take) (= (old s) none) (= (cur z (worker-of s)) s)) (= (chained z s) (= (name s) (losses z (worker-of s))))))
+  (forall ((w Worker)) (=> (chained z (cur z w)) (= (heir z w) (by (cur z w)))))
+  (forall ((w Worker)) (=> (and (not (= (cur z w) none)) (= (name (cur z w)) (losses z w))) (chained z (cur z w))))
+  (forall ((s Save)) (=> (and (not (chained z (cur z (worker-of s)))) (or (chained z s) (and (sent z s) (= (kind s) restore)))) (< (name s) (losses z (worker-of s)))))))
 
 ; 3. What a holder may stamp begins at the bounds that it found, or later.
 (define-fun begin ((z State)) Bool (and
@@ -157,7 +157,7 @@
   (forall ((h Holder)) (=> (active z h)
     (and (<= (gto z h) (top z h (gseq z h))) (<= (gto z h) (bound (rec z h) (gseq z h))))))
   (forall ((h Holder) (c ClockSeq)) (=> (< (low h c) (next z h c)) (and (<= (next z h c) (top z h c)) (<= (next z h c) (bound (rec z h) c)))))
-  (forall ((s Save)) (=> (and (made z s) (line z s) (open z s) (not (over z (by s)))) (<= (bound s (seq s)) (top z (by s) (seq s)))))))
+  (forall ((s Save)) (=> (and (made z s) (chained z s) (open z s) (not (over z (by s)))) (<= (bound s (seq s)) (top z (by s) (seq s)))))))
 
 ; 5. Bounds do not go back, except when a worker ID is given back, and then not below what was
 ; stamped.
@@ -168,7 +168,7 @@
 ; 6. Therefore the entry's bounds lie at or after all that anybody may stamp; and all that
 ; others than the heir may stamp lies before what the heir found.
 (define-fun covers ((z State)) Bool (and
-  (forall ((h Holder) (c ClockSeq)) (=> (and (line z (cur z (worker h))) (some z h c)) (<= (top z h c) (bound (cur z (worker h)) c))))
+  (forall ((h Holder) (c ClockSeq)) (=> (and (chained z (cur z (worker h))) (some z h c)) (<= (top z h c) (bound (cur z (worker h)) c))))
   (forall ((h Holder) (c ClockSeq)) (=> (and (some z h c) (not (= h (heir z (worker h))))) (<= (top z h c) (low (heir z (worker h)) c))))))
 
 ; 7. If the store lost the entry, nobody may stamp past MaxWindow after that; who takes the
@@ -176,14 +176,14 @@
 (define-fun heals ((z State)) Bool (and
   (forall ((s Save) (c ClockSeq)) (=> (and loses (sent z s)) (<= (bound s c) (+ (now z) reach))))
   (forall ((h Holder) (c ClockSeq)) (=> (and loses (some z h c)) (<= (top z h c) (+ (now z) reach))))
-  (forall ((h Holder) (c ClockSeq)) (=> (and (not (line z (cur z (worker h)))) (some z h c))
-    (and (< 0 (epoch z (worker h))) (<= (top z h c) (+ (lost z (worker h)) reach)))))
-  (forall ((s Save)) (=> (and (not (line z (cur z (worker-of s)))) (line z s)) (< 0 (epoch z (worker-of s)))))
-  (forall ((s Save) (c ClockSeq)) (=> (and (sent z s) (= (kind s) take) (< 0 (epoch z (worker-of s)))
-      (ite (= (old s) none) (= (name s) (epoch z (worker-of s))) (and (= (cur z (worker-of s)) (old s)) (not (line z (old s))))))
+  (forall ((h Holder) (c ClockSeq)) (=> (and (not (chained z (cur z (worker h)))) (some z h c))
+    (and (< 0 (losses z (worker h))) (<= (top z h c) (+ (lost z (worker h)) reach)))))
+  (forall ((s Save)) (=> (and (not (chained z (cur z (worker-of s)))) (chained z s)) (< 0 (losses z (worker-of s)))))
+  (forall ((s Save) (c ClockSeq)) (=> (and (sent z s) (= (kind s) take) (< 0 (losses z (worker-of s)))
+      (ite (= (old s) none) (= (name s) (losses z (worker-of s))) (and (= (cur z (worker-of s)) (old s)) (not (chained z (old s))))))
     (and (<= (+ (lost z (worker-of s)) reach) (low (by s) c)) (<= (+ (lost z (worker-of s)) wait) (now z)))))
   (forall ((s Save)) (=> (and loses (sent z s) (= (kind s) take) (not (= (old s) none))) (dead z (old s))))
-  (forall ((s Save)) (=> (and loses (line z s) (not (over z (by s))) (< (now z) (+ (at z s) (window (by s))))) (= (heir z (worker-of s)) (by s))))))
+  (forall ((s Save)) (=> (and loses (chained z s) (not (over z (by s))) (< (now z) (+ (at z s) (window (by s))))) (= (heir z (worker-of s)) (by s))))))
 
 ; THE INVARIANT of lease/doc.go: what two holders of a worker ID may stamp under a clock
 ; sequence has no instant in common.
@@ -192,7 +192,7 @@
     (or (<= (top z g c) (low h c)) (<= (top z h c) (low g c))))))
 
 (define-fun invariant ((z State)) Bool
-  (and (plain z) (chain z) (hold z) (begin z) (end z) (back z) (covers z) (heals z) (disjoint z)))
+  (and (plain z) (chain z) (tenure z) (begin z) (end z) (back z) (covers z) (heals z) (disjoint z)))
 
 ; ---- It implies that no ID repeats. ----
 
@@ -211,8 +211,8 @@
 (push)
 (echo "first")
 (assert (and
-  (forall ((w Worker)) (and (= (cur x w) none) (= (epoch x w) 0) (<= (lost x w) (now x))))
-  (forall ((s Save)) (not (or (sent x s) (made x s) (line x s) (open x s))))
+  (forall ((w Worker)) (and (= (cur x w) none) (= (losses x w) 0) (<= (lost x w) (now x))))
+  (forall ((s Save)) (not (or (sent x s) (made x s) (chained x s) (open x s))))
   (forall ((h Holder)) (and (not (born x h)) (= (rec x h) none) (not (active x h)) (not (over x h))))
   (forall ((h Holder) (c ClockSeq)) (and (<= (top x h c) (low h c)) (<= (next x h c) (low h c))))))
 (assert (not (invariant x)))
@@ -234,8 +234,8 @@
 (define-fun same-store () Bool (and
   (forall ((v Worker)) (= (cur y v) (cur x v))) (forall ((v Worker)) (= (heir y v) (heir x v)))
   (forall ((r Save)) (= (made y r) (made x r))) (forall ((r Save)) (= (at y r) (at x r)))))
-(define-fun same-losses () Bool (forall ((v Worker)) (and (= (epoch y v) (epoch x v)) (= (lost y v) (lost x v)))))
-(define-fun same-line () Bool (forall ((r Save)) (= (line y r) (line x r))))
+(define-fun same-losses () Bool (forall ((v Worker)) (and (= (losses y v) (losses x v)) (= (lost y v) (lost x v)))))
+(define-fun same-chain () Bool (forall ((r Save)) (= (chained y r) (chained x r))))
 (define-fun same-sent () Bool (and (forall ((r Save)) (= (sent y r) (sent x r))) (forall ((g Holder)) (= (born y g) (born x g)))))
 (define-fun same-open () Bool (forall ((r Save)) (= (open y r) (open x r))))
 (define-fun same-rec () Bool (forall ((g Holder)) (= (rec y g) (rec x g))))
@@ -248,7 +248,7 @@
 (define-fun same-holders () Bool (and same-rec same-over same-grants same-next same-open))
 
 ; A holder sends s.
-(define-fun sends () Bool (and same-time same-store same-losses same-line same-rec same-next same-top
+(define-fun sends () Bool (and same-time same-store same-losses same-chain same-rec same-next same-top
   (not (= s none)) (not (sent x s)) (not (open x s)) (= (by s) h)
   (forall ((r Save)) (= (sent y r) (or (sent x r) (= r s))))
   (forall ((r Save)) (= (open y r) (or (open x r) (= r s))))
@@ -266,20 +266,20 @@
 (push)
 (echo "a newcomer sends a save that takes the worker ID of the entry")
 (define-fun floor () Bool (or (not newcomer-begins-at-its-clock) (forall ((c ClockSeq)) (<= (- (now x) half) (low h c)))))
-(assert (and sends same-over same-grants (= (kind s) take) (not (born x h)) (or (= (old s) e) (= (old s) none)) (<= 0 (name s)) (<= (name s) (epoch x w))
-  (=> (not (= (old s) none)) (= (name s) (epoch x w)))
+(assert (and sends same-over same-grants (= (kind s) take) (not (born x h)) (or (= (old s) e) (= (old s) none)) (<= 0 (name s)) (<= (name s) (losses x w))
+  (=> (not (= (old s) none)) (= (name s) (losses x w)))
   (<= (low h (seq s)) (from s))
   (forall ((c ClockSeq)) (<= (low h c) (bound s c)))
   (=> (not (= (old s) none)) (and
     (=> (and live-holders-are-left-alone loses) (dead x e))
     (forall ((c ClockSeq)) (=> (ite (= c (seq s)) holder-begins-at-the-bound take-keeps-the-other-bounds) (<= (bound e c) (low h c))))))
-  (=> (< 0 (epoch x w)) (=> (ite (= (old s) none) (= (name s) (epoch x w)) (and record-from-before-a-loss-has-the-floor (not (= (name e) (epoch x w)))))
+  (=> (< 0 (losses x w)) (=> (ite (= (old s) none) (= (name s) (losses x w)) (and record-from-before-a-loss-has-the-floor (not (= (name e) (losses x w)))))
     (and floor (=> newcomer-waits (<= (+ (lost x w) wait) (now x))))))))
 (assert (not (invariant y)))
 (check-sat)
 (pop)
 
-; hold.Hold.Renew, protocol.Record.Extend, hold.Hold.Bump
+; tenure.Tenure.Renew, protocol.Record.Extend, tenure.Tenure.Bump
 (push)
 (echo "a holder sends a save that moves its bound or changes to another clock sequence")
 (assert (and sends same-over same-grants (= (kind s) move) (not (over x h)) (not (= (rec x h) none)) (= (old s) (rec x h)) (= (name s) (name (rec x h)))
@@ -289,7 +289,7 @@
 (check-sat)
 (pop)
 
-; Lease.Release, hold.Hold.Release, protocol.Record.Undo
+; Lease.Release, tenure.Tenure.Release, protocol.Record.Undo
 (push)
 (echo "a holder stops, and sends a save that gives the worker ID back")
 (assert (and sends (= (kind s) release) (not (= (rec x h) none)) (= (old s) (rec x h)) (= (name s) (name (rec x h)))
@@ -303,7 +303,7 @@
 (check-sat)
 (pop)
 
-; hold.Hold.restore
+; tenure.Tenure.restore
 (push)
 (echo "a holder finds no entry, and sends a save that puts its record back")
 (assert (and sends same-over same-grants (= (kind s) restore) (not (= (rec x h) none)) (= (old s) none) (= (name s) (name (rec x h)))
@@ -319,7 +319,7 @@
   (forall ((v Worker)) (= (cur y v) (ite (= v w) s (cur x v))))
   (forall ((r Save)) (= (made y r) (or (made x r) (= r s))))
   (forall ((r Save)) (= (at y r) (ite (= r s) (now x) (at x r))))
-  (forall ((v Worker)) (= (heir y v) (ite (and (= v w) (line y s)) h (heir x v))))))
+  (forall ((v Worker)) (= (heir y v) (ite (and (= v w) (chained y s)) h (heir x v))))))
 ; Then its holder may stamp up to the bound.
 (define-fun may-stamp () Bool (forall ((g Holder) (c ClockSeq))
   (= (top y g c) (ite (and (= g h) (= c (seq s)) (< (top x g c) (bound s c))) (bound s c) (top x g c)))))
@@ -328,8 +328,8 @@
 (push)
 (echo "a save arrives that takes the worker ID")
 (assert (and arrives (= (kind s) take)
-  (forall ((r Save)) (= (line y r) (or (line x r) (and (= r s) (=> (= (old s) none) (= (name s) (epoch x w)))))))
-  (ite (line y s) may-stamp same-top)))
+  (forall ((r Save)) (= (chained y r) (or (chained x r) (and (= r s) (=> (= (old s) none) (= (name s) (losses x w)))))))
+  (ite (chained y s) may-stamp same-top)))
 (assert (not (invariant y)))
 (check-sat)
 (pop)
@@ -337,7 +337,7 @@
 ; Store.Put
 (push)
 (echo "a save arrives that moves the bound or changes to another clock sequence")
-(assert (and arrives (= (kind s) move) may-stamp (forall ((r Save)) (= (line y r) (or (line x r) (= r s))))))
+(assert (and arrives (= (kind s) move) may-stamp (forall ((r Save)) (= (chained y r) (or (chained x r) (= r s))))))
 (assert (not (invariant y)))
 (check-sat)
 (pop)
@@ -345,7 +345,7 @@
 ; Store.Put
 (push)
 (echo "a save arrives that gives the worker ID back")
-(assert (and arrives (= (kind s) release) (forall ((r Save)) (= (line y r) (or (line x r) (= r s))))
+(assert (and arrives (= (kind s) release) (forall ((r Save)) (= (chained y r) (or (chained x r) (= r s))))
   (forall ((g Holder) (c ClockSeq)) (= (top y g c) (ite (= g h) (next x g c) (top x g c))))))
 (assert (not (invariant y)))
 (check-sat)
@@ -354,7 +354,7 @@
 ; Store.Put
 (push)
 (echo "a save arrives that puts the record back")
-(assert (and arrives (= (kind s) restore) same-line same-top))
+(assert (and arrives (= (kind s) restore) same-chain same-top))
 (assert (not (invariant y)))
 (check-sat)
 (pop)
@@ -362,42 +362,42 @@
 ; wiped.Confirm, Lease.grantWindow
 (push)
 (echo "a newcomer gets its answer, and is granted its window")
-(assert (and same-time same-store same-losses same-line same-sent same-over same-next same-top
+(assert (and same-time same-store same-losses same-chain same-sent same-over same-next same-top
   (=> no-grant-after-release (not (over x h)))
   (= (kind s) take) (= (by s) h) (= (rec x h) none) (open x s) (sent x s) (=> grant-is-saved-first (made x s))
-  (=> (and (= (old s) none) newcomer-looks-again) (and (= (name s) (epoch x w)) (= e s)))
+  (=> (and (= (old s) none) newcomer-looks-again) (and (= (name s) (losses x w)) (= e s)))
   (notes s) granted))
 (assert (not (invariant y)))
 (check-sat)
 (pop)
 
-; hold.Hold.noteSaved, Lease.grantWindow
+; tenure.Tenure.noteSaved, Lease.grantWindow
 (push)
 (echo "a holder gets its answer, and is granted more or goes on as before")
-(assert (and same-time same-store same-losses same-line same-sent same-over same-next same-top
+(assert (and same-time same-store same-losses same-chain same-sent same-over same-next same-top
   (= (kind s) move) (= (by s) h) (open x s) (sent x s) (=> grant-is-saved-first (made x s))
   (notes s) (or same-grants (and (=> no-grant-after-release (not (over x h))) granted))))
 (assert (not (invariant y)))
 (check-sat)
 (pop)
 
-; hold.Hold.look, protocol.Judge
+; tenure.Tenure.look, protocol.Judge
 (push)
 (echo "a holder looks at the entry, and finds its own save")
-(assert (and same-time same-store same-losses same-line same-sent same-over same-grants same-next same-top
+(assert (and same-time same-store same-losses same-chain same-sent same-over same-grants same-next same-top
   (not (= (rec x h) none)) (not (= e none)) (=> tokens-are-compared (= (by e) h)) (not (= (kind e) restore)) (notes e)))
 (assert (not (invariant y)))
 (check-sat)
 (pop)
 
-; hold.Hold.mayRestore
+; tenure.Tenure.mayRestore
 (push)
 (echo "a holder learns in time that its record was put back")
 (assert (and same-time same-store same-losses same-sent same-over same-grants same-next
   (not (= (rec x h) none)) (not (over x h)) (made x s) (= (kind s) restore) (= (by s) h) 
   (forall ((c ClockSeq)) (=> restored-as-it-was (= (bound s c) (bound (rec x h) c))))
   (=> restored-within-the-window (< (now x) (+ (at x (rec x h)) (window h))))
-  (notes s) (forall ((r Save)) (= (line y r) (or (line x r) (= r s))))
+  (notes s) (forall ((r Save)) (= (chained y r) (or (chained x r) (= r s))))
   (forall ((g Holder) (c ClockSeq)) (= (top y g c) (ite (and (= g h) (= e s) (< (bound s c) (top x g c))) (bound s c) (top x g c))))))
 (assert (not (invariant y)))
 (check-sat)
@@ -407,7 +407,7 @@
 (push)
 (echo "a holder stamps t")
 (declare-const t Int)
-(assert (and same-time same-store same-losses same-line same-sent same-open same-rec same-over same-grants same-top
+(assert (and same-time same-store same-losses same-chain same-sent same-open same-rec same-over same-grants same-top
   (active x h) (=> stamps-lie-in-the-grant (and (<= (gfrom x h) t) (< t (gto x h))))
   (forall ((g Holder) (c ClockSeq)) (= (next y g c) (ite (and (= g h) (= c (gseq x h)) (<= (next x g c) t)) (+ t 1) (next x g c))))))
 (assert (not (invariant y)))
@@ -417,9 +417,9 @@
 ; nobody
 (push)
 (echo "the store loses the entry")
-(assert (and loses same-time same-sent same-line same-holders same-top
+(assert (and loses same-time same-sent same-chain same-holders same-top
   (forall ((v Worker)) (= (cur y v) (ite (= v w) none (cur x v))))
-  (forall ((v Worker)) (= (epoch y v) (ite (= v w) (+ (epoch x v) 1) (epoch x v))))
+  (forall ((v Worker)) (= (losses y v) (ite (= v w) (+ (losses x v) 1) (losses x v))))
   (forall ((v Worker)) (= (lost y v) (ite (= v w) (now x) (lost x v))))
   (forall ((v Worker)) (= (heir y v) (heir x v)))
   (forall ((r Save)) (= (made y r) (made x r))) (forall ((r Save)) (= (at y r) (at x r)))))
@@ -430,8 +430,8 @@
 ; wiped.Confirm
 (push)
 (echo "a newcomer that looked again removes its record")
-(assert (and same-time same-sent same-line same-holders same-top same-losses
-  (= e s) (= (by s) h) (= (kind s) take) (= (old s) none) (not (= (name s) (epoch x w)))
+(assert (and same-time same-sent same-chain same-holders same-top same-losses
+  (= e s) (= (by s) h) (= (kind s) take) (= (old s) none) (not (= (name s) (losses x w)))
   (forall ((v Worker)) (= (cur y v) (ite (= v w) none (cur x v))))
   (forall ((v Worker)) (= (heir y v) (heir x v)))
   (forall ((r Save)) (= (made y r) (made x r))) (forall ((r Save)) (= (at y r) (at x r)))))
@@ -442,7 +442,7 @@
 ; nobody
 (push)
 (echo "time passes")
-(assert (and same-store same-sent same-line same-holders same-top same-losses (< (now x) (now y))))
+(assert (and same-store same-sent same-chain same-holders same-top same-losses (< (now x) (now y))))
 (assert (not (invariant y)))
 (check-sat)
 (pop)

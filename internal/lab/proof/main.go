@@ -8,7 +8,7 @@
 // a step after which the invariant no longer holds.
 //
 //	go run ./internal/lab/proof
-//	go run ./internal/lab/proof -scope hold -more-ticks 1 -more-faults 1
+//	go run ./internal/lab/proof -scope tenure -more-ticks 1 -more-faults 1
 //	go run ./internal/lab/proof -guards
 //	go run ./internal/lab/proof -without newcomer-waits
 package main

@@ -37,8 +37,8 @@ var seamFiles embed.FS
 var probes = must(parseMutants("overlay.go", `
 name: probes
 +++ lease/lease.go
- func (l *Lease) grantWindow(h *hold.Hold) {
-+	l.grants(h)
+ func (l *Lease) grantWindow(t *tenure.Tenure) {
++	l.grants(t)
 `))
 
 // switches is the text of a file that is added to each package with mutants.

@@ -156,7 +156,7 @@ func listed(s Line, prefix string) (map[int]driver.Entry, error) {
 // and drops what ended longer ago than keep. It also returns the record that it tried to save.
 func SaveWithHistory(s Line, keep time.Duration, old, r protocol.Record) (saved, tried protocol.Record, err error) {
 	forget := s.Read().Own.Add(-keep).UTC()
-	r, chunk := r.Succeed(old, forget)
+	r, chunk := r.WithHistoryOf(old, forget)
 	r.Version = old.Version
 	var trimmed driver.Entry
 	if chunk != nil {

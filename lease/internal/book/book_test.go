@@ -90,7 +90,7 @@ func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
 // One clock that is wrong makes no live holder look dead.
 func TestEnginesClockAloneTakesNobodyForDead(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0).UTC() }
-	r := protocol.Record{State: protocol.StateHeld, Holder: protocol.Holder{Window: 3 * time.Second}, Layout: snowflake.DefaultLayout(),
+	r := protocol.Record{State: protocol.StateHeld, Holder: protocol.Holder{WindowLength: 3 * time.Second}, Layout: snowflake.DefaultLayout(),
 		Bounds: []time.Time{at(3)}, From: at(0), Renewed: at(0), Version: "5"}
 	for _, test := range []struct {
 		own, engine int

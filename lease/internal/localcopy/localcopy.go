@@ -47,10 +47,10 @@ type Store struct {
 	away atomic.Pointer[error] // why the shared store was not told of the last save
 	lost atomic.Bool           // the shared store lost the record
 
-	turn  chan struct{}           // whoever takes the value out may use the fields that follow
-	holds bool                    // the owner has a worker ID here, and has begun to use it
-	there map[string]driver.Entry // what the shared store is known to have
-	asked time.Time               // when the shared store last did not answer
+	turn   chan struct{}           // whoever takes the value out may use the fields that follow
+	active bool                    // a worker ID of the owner is in use here
+	there  map[string]driver.Entry // what the shared store is known to have
+	asked  time.Time               // when the shared store last did not answer
 }
 
 // Directory is where the copies are.
@@ -94,7 +94,7 @@ func New(ctx context.Context, s driver.Store, local Directory, owner string, pat
 	if err != nil {
 		return nil, err
 	}
-	c.holds = slices.ContainsFunc(all, c.owns)
+	c.active = slices.ContainsFunc(all, c.owns)
 	return c, nil
 }
 
@@ -103,22 +103,22 @@ func (c *Store) Owner() string { return c.owner }
 
 // State is what a Store knows besides what the directory has.
 type State struct {
-	Holds, Lost bool
-	Away        error
-	Asked       time.Time
-	There       map[string]driver.Entry
+	Active, Lost bool
+	Away         error
+	Asked        time.Time
+	There        map[string]driver.Entry
 }
 
 // State returns what c knows. It must not be called during another call.
 func (c *Store) State() State {
-	return State{c.holds, c.lost.Load(), c.WhyAway(), c.asked, maps.Clone(c.there)}
+	return State{c.active, c.lost.Load(), c.WhyAway(), c.asked, maps.Clone(c.there)}
 }
 
 // Clone returns a Store that knows what c knows, with other ways to the store and to the directory.
 // It must not be called during another call.
 func (c *Store) Clone(s, local driver.Store) *Store {
 	is := c.State()
-	d := &Store{shared: s, local: c.local, owner: c.owner, patience: c.patience, turn: make(chan struct{}, 1), holds: is.Holds, asked: is.Asked, there: is.There}
+	d := &Store{shared: s, local: c.local, owner: c.owner, patience: c.patience, turn: make(chan struct{}, 1), active: is.Active, asked: is.Asked, there: is.There}
 	d.local.Store = local
 	d.away.Store(c.away.Load())
 	d.lost.Store(is.Lost)
@@ -146,7 +146,7 @@ func inTurn[T any](ctx context.Context, c *Store, f func() (T, error)) (none T, 
 // an answer: then ask reports after an error that the shared store is away, and does not make
 // another request for a sixth of the patience.
 func ask[T any](ctx context.Context, c *Store, request func(context.Context) (T, error)) (answer T, isAway bool, err error) {
-	if !c.holds {
+	if !c.active {
 		answer, err = request(ctx)
 		return answer, false, err
 	}
@@ -254,7 +254,7 @@ func (c *Store) get(ctx context.Context, worker int) (driver.Entry, error) {
 				return here, err
 			}
 		}
-		if err := c.tell(ctx, worker, here); errors.Is(err, driver.ErrConflict) {
+		if err := c.push(ctx, worker, here); errors.Is(err, driver.ErrConflict) {
 			return c.there[key], nil
 		} else if err != nil {
 			return here, err
@@ -329,7 +329,7 @@ func (c *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 		}
 		e, isAway, err := ask(ctx, c, func(ctx context.Context) (driver.Entry, error) { return c.shared.Put(ctx, key, old, value) })
 		if isAway {
-			return c.local.Put(ctx, key, old, value) // a part of the history; tell sends it
+			return c.local.Put(ctx, key, old, value) // a part of the history; push sends it
 		}
 		c.there[key] = e
 		return e, err
@@ -345,7 +345,7 @@ func (c *Store) put(ctx context.Context, worker int, old string, value []byte) (
 	version, wasHere := strings.CutPrefix(old, fromHere)
 	held, keeps := c.owns(here), c.owns(driver.Entry{Value: value})
 	if held {
-		c.holds = keeps
+		c.active = keeps
 	}
 	switch {
 	case wasHere && !held:
@@ -354,7 +354,7 @@ func (c *Store) put(ctx context.Context, worker int, old string, value []byte) (
 		if here, err = c.local.Put(ctx, key, version, value); err != nil {
 			return here, err
 		}
-		err := c.tell(ctx, worker, here)
+		err := c.push(ctx, worker, here)
 		return c.shown(here), err
 	case held: // the worker ID is given back, and was not stamped
 		if _, err := c.local.Put(ctx, key, version, append([]byte(wanted), value...)); err != nil {
@@ -421,10 +421,10 @@ func (c *Store) Delete(ctx context.Context, key, old string) error {
 	return err
 }
 
-// tell saves the record that is here in the shared store, in place of any earlier record of
-// the owner. If the shared store is away, tell does nothing. If the worker ID is another
-// owner's by now, or is retired, tell removes the copy, and the error matches driver.ErrConflict.
-func (c *Store) tell(ctx context.Context, worker int, here driver.Entry) error {
+// push saves the record that is here in the shared store, in place of any earlier record of
+// the owner. If the shared store is away, push does nothing. If the worker ID is another
+// owner's by now, or is retired, push removes the copy, and the error matches driver.ErrConflict.
+func (c *Store) push(ctx context.Context, worker int, here driver.Entry) error {
 	_, isAway, err := ask(ctx, c, func(ctx context.Context) (none struct{}, err error) { return none, c.send(ctx, worker, here) })
 	if isAway {
 		c.there[here.Key] = driver.Entry{}
@@ -439,7 +439,7 @@ func (c *Store) tell(ctx context.Context, worker int, here driver.Entry) error {
 
 var errTaken = fmt.Errorf("%w: the worker ID is no longer the owner's", driver.ErrConflict)
 
-// send makes tell's requests to the shared store. If the store is away, it returns the store's
+// send makes push's requests to the shared store. If the store is away, it returns the store's
 // error, and if the worker ID is no longer the owner's, errTaken.
 func (c *Store) send(ctx context.Context, worker int, here driver.Entry) (err error) {
 	there := c.there[here.Key]

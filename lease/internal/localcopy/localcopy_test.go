@@ -37,7 +37,7 @@ func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
 		s, err := New(t.Context(), shared, Directory{file.NewCopy(dir, faulty, fails), dir, fails}, "a", time.Second)
 		require.NoError(t, err)
 		plain := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Millisecond, TimeBits: 41, SequenceBits: 4}
-		by := protocol.Holder{Token: "t", Owner: s.Owner(), Window: time.Second}
+		by := protocol.Holder{Token: "t", Owner: s.Owner(), WindowLength: time.Second}
 		r, err := book.PutRecord(book.LineTo(t.Context(), s), protocol.Record{Layout: plain, Saves: 1}.Take(protocol.Window{}, by, time.Time{}, protocol.Clocks{Own: time.Now()}))
 		require.NoError(t, err)
 		removes = false

@@ -53,8 +53,8 @@ func Retire(s book.Line, w *book.Watch, worker int) (r protocol.Record, refused 
 			conflicts++
 			continue
 		}
-		if err = s.Rest(min(r.Window-silent, r.Window/8) + time.Millisecond); err != nil {
-			return r, "", fmt.Errorf("worker %d is retired when its record has not changed for %v: %w", worker, r.Window, err)
+		if err = s.Rest(min(r.WindowLength-silent, r.WindowLength/8) + time.Millisecond); err != nil {
+			return r, "", fmt.Errorf("worker %d is retired when its record has not changed for %v: %w", worker, r.WindowLength, err)
 		}
 	}
 }

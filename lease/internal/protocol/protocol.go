@@ -138,7 +138,7 @@ func (r Record) Retire(c Clocks) Record {
 func (r Record) Retired() bool { return r.Offline && r.State == StateSpent }
 
 // BoundAt returns the bound that the holder asks for when its clock reads now.
-func (h Holder) BoundAt(now time.Time) time.Time { return now.Add(h.Window) }
+func (h Holder) BoundAt(now time.Time) time.Time { return now.Add(h.WindowLength) }
 
 // Extend returns the record with which a holder moves its bound. A bound never goes back.
 func (r Record) Extend(w Window, bound time.Time) Record {
@@ -176,19 +176,19 @@ func (r Record) Undo(before Record, w Window) Record {
 // holder for dead. The bound stays as it is, so that a later holder, if there is one after all,
 // detects the old record before its bound moves.
 func (r Record) Restorable(w Window, now time.Time, since time.Duration) bool {
-	return now.Before(w.To) && since < r.Window
+	return now.Before(w.To) && since < r.WindowLength
 }
 
 // Live reports whether r is held by a holder that may have renewed it within its window. idle is
 // how long the entry is known to be unchanged.
-func (r Record) Live(idle time.Duration) bool { return r.State == StateHeld && idle <= r.Window }
+func (r Record) Live(idle time.Duration) bool { return r.State == StateHeld && idle <= r.WindowLength }
 
-// Succeed returns r, which replaces old, with the history. If r begins another holding, the holding
+// WithHistoryOf returns r, which replaces old, with the history. If r begins another holding, the holding
 // of old has ended. If that was released unused, it is not in the history, not even as it was in an
 // earlier save. Nor is a holding that r continues. If the record then has too many ended holdings,
 // they move to the entry old.Chunks.Next, which must be stored before r: every process that
 // replaces old stores the same there, so it does not matter which one succeeds.
-func (r Record) Succeed(old Record, forget time.Time) (next Record, chunk []Holding) {
+func (r Record) WithHistoryOf(old Record, forget time.Time) (next Record, chunk []Holding) {
 	r.Saves, r.Ended, r.Chunks = max(r.Saves, old.Saves)+1, old.Ended, old.Chunks
 	ended := old.Holding()
 	if old.Token == "" || ended.same(r.Holding()) {

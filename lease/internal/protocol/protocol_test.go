@@ -31,7 +31,7 @@ func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 
 // rec returns a record of worker ID 0 with this bound, in a layout with clock sequences.
 func rec(token string, s State, bound int) Record {
-	return Record{Layout: seqs, Holder: Holder{Token: token, Owner: token, Window: span}, State: s, Saves: 5,
+	return Record{Layout: seqs, Holder: Holder{Token: token, Owner: token, WindowLength: span}, State: s, Saves: 5,
 		Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), Version: "5"}
 }
 
@@ -81,7 +81,7 @@ func TestWindowBeginsAtTheBoundAndAtTheWatermark(t *testing.T) {
 func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
 	old := rec("a", StateHeld, 9)
 	old.NoFloor, old.Waited, old.Host, old.Reuse, old.Store = true, Waited{For: span}, "h", ReuseKeep, "s"
-	by := Holder{Token: "b", Owner: "b", Host: "i", PID: 7, Window: span, Store: "t", Offline: true}
+	by := Holder{Token: "b", Owner: "b", Host: "i", PID: 7, WindowLength: span, Store: "t", Offline: true}
 	next := old.Take(Window{From: at(9), Before: at(9)}, by, at(9), Clocks{Own: at(1)})
 	assert.Equal(t, at(9), next.Bound())
 	assert.Equal(t, at(10), old.Take(Window{From: at(9), Before: at(9)}, by, at(9), Clocks{Own: at(7)}).Bound())
@@ -170,16 +170,16 @@ func TestReleaseDoesNotMoveTheBoundAhead(t *testing.T) {
 func TestHistoryOfTheNextRecord(t *testing.T) {
 	old := rec("a", StateHeld, 3)
 	old.Ended, old.Forgotten = []Holding{{Token: "b", To: at(-2)}, {Token: "c", From: at(-2), To: at(0)}}, at(-5)
-	next := old.Take(Window{From: at(3), Before: at(3)}, Holder{Token: "d", Window: span}, time.Time{}, Clocks{Own: at(3)})
+	next := old.Take(Window{From: at(3), Before: at(3)}, Holder{Token: "d", WindowLength: span}, time.Time{}, Clocks{Own: at(3)})
 	next.Saves = 9
-	kept, chunk := next.Succeed(old, at(-3))
+	kept, chunk := next.WithHistoryOf(old, at(-3))
 	assert.Equal(t, []any{uint64(10), at(-5), append(old.Ended, old.Holding())}, []any{kept.Saves, kept.Forgotten, kept.Ended})
 	assert.Empty(t, chunk)
 	old.Saves = 12
-	kept, _ = next.Succeed(old, at(-1))
+	kept, _ = next.WithHistoryOf(old, at(-1))
 	assert.Equal(t, []any{uint64(13), at(-1), []Holding{old.Ended[1], old.Holding()}}, []any{kept.Saves, kept.Forgotten, kept.Ended})
 	next.Forgotten = at(1)
-	kept, _ = next.Succeed(old, at(-1))
+	kept, _ = next.WithHistoryOf(old, at(-1))
 	assert.Equal(t, at(1), kept.Forgotten)
 }
 
@@ -187,11 +187,11 @@ func TestHistoryOfTheNextRecord(t *testing.T) {
 // gets what it was, because such an entry must be the same whoever replaces the record.
 func TestHoldingThatGoesOnIsNotInTheHistory(t *testing.T) {
 	first := rec("a", StateHeld, 3)
-	changed, _ := first.withWindow(Window{Seq: 1, From: at(1)}, at(4)).Succeed(first, at(-9))
+	changed, _ := first.withWindow(Window{Seq: 1, From: at(1)}, at(4)).WithHistoryOf(first, at(-9))
 	for len(changed.Ended) < MaxEnded {
 		changed.Ended = append([]Holding{{Token: "b"}}, changed.Ended...)
 	}
-	again, chunk := changed.withWindow(Window{From: first.From}, at(5)).Succeed(changed, time.Time{})
+	again, chunk := changed.withWindow(Window{From: first.From}, at(5)).WithHistoryOf(changed, time.Time{})
 	assert.Equal(t, append(slices.Clone(changed.Ended[:MaxEnded-1]), changed.Holding()), again.Ended)
 	assert.Empty(t, chunk)
 	assert.Equal(t, changed.Chunks, again.Chunks)
@@ -317,7 +317,7 @@ func TestLowestInstantThatMayBeStamped(t *testing.T) {
 
 func TestRecordThatNobodyCanHaveSavedIsRefused(t *testing.T) {
 	valid := func() Record {
-		return Record{Worker: 1<<both.WorkerBits - 1, Layout: both, Saves: 1, State: StateSpent, Holder: Holder{Token: "a", Reuse: ReuseOnce, Window: 1},
+		return Record{Worker: 1<<both.WorkerBits - 1, Layout: both, Saves: 1, State: StateSpent, Holder: Holder{Token: "a", Reuse: ReuseOnce, WindowLength: 1},
 			ClockSeq: 1<<both.ClockSeqBits - 1, Bounds: make([]time.Time, 1<<both.ClockSeqBits)}
 	}
 	read := func(key int, r Record) error {
@@ -334,8 +334,8 @@ func TestRecordThatNobodyCanHaveSavedIsRefused(t *testing.T) {
 		"no save":                                 func(r *Record) { r.Saves = 0 },
 		"no token":                                func(r *Record) { r.Token = "" },
 		"a reuse that is unknown":                 func(r *Record) { r.Reuse = ReuseOnce + 1 },
-		"no window":                               func(r *Record) { r.Window = 0 },
-		"a negative window":                       func(r *Record) { r.Window = -1 },
+		"no window":                               func(r *Record) { r.WindowLength = 0 },
+		"a negative window":                       func(r *Record) { r.WindowLength = -1 },
 		"a negative clock sequence":               func(r *Record) { r.ClockSeq = -1 },
 		"a clock sequence without a bound":        func(r *Record) { r.ClockSeq, r.Bounds = 1, r.Bounds[:1] },
 		"no bound":                                func(r *Record) { r.ClockSeq, r.Bounds = 0, nil },
@@ -359,8 +359,8 @@ func TestRecordThatNobodyCanHaveSavedIsRefused(t *testing.T) {
 
 func TestRecordWithAWindowThatNobodyHasIsBad(t *testing.T) {
 	r := rec("a", StateHeld, 3)
-	r.Window = driver.MaxWindow
+	r.WindowLength = driver.MaxWindow
 	assert.NoError(t, r.validate())
-	r.Window++
+	r.WindowLength++
 	assert.ErrorIs(t, r.validate(), driver.ErrBadRecord)
 }

@@ -80,8 +80,8 @@ type Holder struct {
 
 	// Window is Options.Window. The holder renews three times in each window, so it counts as dead
 	// after a whole window without a renewal.
-	Window     time.Duration `json:"window"`
-	FloorEvery time.Duration `json:"floorEvery,omitzero"` // Options.FloorEvery
+	WindowLength time.Duration `json:"window"`
+	FloorEvery   time.Duration `json:"floorEvery,omitzero"` // Options.FloorEvery
 
 	// Store is the name of the store when the worker ID was taken. A store that has lost all of its
 	// entries gets another name.
@@ -234,8 +234,8 @@ func (r Record) validate() error {
 		why = fmt.Sprintf("worker %d does not fit its layout", r.Worker)
 	case r.State == StateLost:
 		return nil
-	case r.Saves == 0 || r.Token == "" || r.Window <= 0 || r.Window > MaxWindow(r.Layout.Unit):
-		why = fmt.Sprintf("it has %d saves, token %q and window %v", r.Saves, r.Token, r.Window)
+	case r.Saves == 0 || r.Token == "" || r.WindowLength <= 0 || r.WindowLength > MaxWindow(r.Layout.Unit):
+		why = fmt.Sprintf("it has %d saves, token %q and window %v", r.Saves, r.Token, r.WindowLength)
 	case r.ClockSeq < 0 || r.ClockSeq >= len(r.Bounds) || len(r.Bounds) > 1<<r.Layout.ClockSeqBits:
 		why = fmt.Sprintf("clock sequence %d of %d does not fit its layout", r.ClockSeq, len(r.Bounds))
 	default:

@@ -17,11 +17,11 @@ import (
 
 // Newcomer is a process that comes to a store for a worker ID.
 type Newcomer struct {
-	Line     book.Line
-	Watch    *book.Watch
-	Layout   snowflake.Layout
-	Window   time.Duration
-	NewStore bool // the store counts as new unless it shows that it was used
+	Line         book.Line
+	Watch        *book.Watch
+	Layout       snowflake.Layout
+	WindowLength time.Duration
+	NewStore     bool // the store counts as new unless it shows that it was used
 	Log
 
 	// Foreign returns the error for a record with another layout or, if worker is None, for a store.
@@ -33,13 +33,13 @@ type Newcomer struct {
 
 // Log is told how a newcomer waits.
 type Log struct {
-	Waits  func(left time.Duration, d ShutDoor) // called at first, and then every tellEvery
+	Waits  func(left time.Duration, d ShutDoor) // called at first, and then every logEvery
 	Shut   func(err error, until time.Time)     // called while the door is shut, for the reason that err names
 	Opened func()                               // called when the door is open, or cannot be read
 }
 
-// tellEvery is how often a process that has no worker ID yet logs how long it waits.
-const tellEvery = 30 * time.Second
+// logEvery is how often a process that has no worker ID yet logs how long it waits.
+const logEvery = 30 * time.Second
 
 // ShutDoor is a door that is not open, and what is known about it.
 type ShutDoor struct {
@@ -60,7 +60,7 @@ func (n Newcomer) Wait() (protocol.Door, error) {
 		return book.Ended(n.Line, fmt.Errorf("%w; the next Acquire goes on with this wait", waits), err)
 	}
 	var last time.Duration
-	for told := (time.Time{}); ; {
+	for logged := (time.Time{}); ; {
 		shut, err := n.look()
 		if shut.door.Open {
 			n.Watch.Seen.Forget(book.DoorKey)
@@ -77,17 +77,17 @@ func (n Newcomer) Wait() (protocol.Door, error) {
 			continue
 		}
 		now := n.Line.Read()
-		tells := err == nil && (told.IsZero() || left > last+time.Second || now.At.Sub(told) >= tellEvery)
+		logs := err == nil && (logged.IsZero() || left > last+time.Second || now.At.Sub(logged) >= logEvery)
 		last = left
-		if tells && shut.Used == "" {
+		if logs && shut.Used == "" {
 			shut.Used, err = n.used(next)
 		}
 		if err != nil {
 			return shut.door, ends(err)
 		}
 		waits = fmt.Errorf("%w: %s", book.ErrWiped, WaitsFor(left, shut.Clocks))
-		if tells {
-			told = now.At
+		if logs {
+			logged = now.At
 			n.Waits(left, shut)
 		}
 		n.Shut(waits, now.At.Add(left))
@@ -124,7 +124,7 @@ func (n Newcomer) look() (shut ShutDoor, err error) {
 		case err != nil:
 			return shut, err
 		case trace == "" && told:
-			shut.made.Whole = n.Window
+			shut.made.Whole = n.WindowLength
 		}
 		shut.made.Trace = trace
 	}

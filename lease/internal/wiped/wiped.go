@@ -5,7 +5,7 @@
 // A newcomer waits at the store's door ([Newcomer.Wait]) or, if one record alone is lost, for that
 // worker ID ([Outwait]), and looks again after it has saved a first record ([Confirm]). A holder
 // puts back all else that was lost ([Heal], [RestoreWatermark]); its own record it puts back first,
-// in package hold (restore.go). It replaces the record of a newcomer that has not looked again yet
+// in package tenure (restore.go). It replaces the record of a newcomer that has not looked again yet
 // ([IsStray]).
 package wiped
 

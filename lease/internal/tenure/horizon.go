@@ -1,4 +1,4 @@
-package hold
+package tenure
 
 import (
 	"fmt"
@@ -77,7 +77,7 @@ const slew = 50 * time.Millisecond
 func (h *Horizon) Leap(r Rules, worker int, bound, engine, begun time.Time, accepted bool) error {
 	expected := h.bound.Add(begun.Sub(h.saved))
 	if !engine.IsZero() {
-		expected = engine.Add(r.Window)
+		expected = engine.Add(r.WindowLength)
 	}
 	first := engine.IsZero() && h.bound.IsZero()
 	if first || bound.Sub(expected) <= r.MaxLeap {

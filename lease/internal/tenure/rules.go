@@ -1,4 +1,4 @@
-package hold
+package tenure
 
 import (
 	"time"
@@ -8,13 +8,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Rules are the options that a hold goes by.
+// Rules are the options that a tenure follows.
 type Rules struct {
-	Layout  snowflake.Layout
-	Window  time.Duration
-	MaxLeap time.Duration
-	History time.Duration
-	Reuse   protocol.Reuse
+	Layout       snowflake.Layout
+	WindowLength time.Duration
+	MaxLeap      time.Duration
+	History      time.Duration
+	Reuse        protocol.Reuse
 }
 
 // WindowFrom returns where a window begins if nothing was stamped at or after from and the clock

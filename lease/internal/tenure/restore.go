@@ -1,4 +1,4 @@
-package hold
+package tenure
 
 import (
 	"errors"
@@ -16,46 +16,46 @@ var ErrRestored = errors.New("lease: the record was lost, and was put back")
 
 // restore puts the record back in place of found, if nobody can have taken the worker ID
 // for free since it was saved.
-func (h *Hold) restore(s book.Line, found protocol.Record) error {
+func (t *Tenure) restore(s book.Line, found protocol.Record) error {
 	read := s.Read()
-	if err := h.mayRestore(s); err != nil {
+	if err := t.mayRestore(s); err != nil {
 		return err
 	}
-	if err := book.MarkWorker(s, h.Own); err != nil && !errors.Is(err, book.ErrWiped) {
+	if err := book.MarkWorker(s, t.Record); err != nil && !errors.Is(err, book.ErrWiped) {
 		return err
 	}
-	next := h.Own
-	next.Version, next.Saves = found.Version, max(h.Own.Saves, found.Saves)+1
-	h.Doubt = returning
+	next := t.Record
+	next.Version, next.Saves = found.Version, max(t.Record.Saves, found.Saves)+1
+	t.Doubt = returning
 	saved, err := book.PutRecord(s, next)
 	if err != nil {
-		h.Tried = append(slices.Clip(h.Tried), next)
+		t.Tried = append(slices.Clip(t.Tried), next)
 		return err
 	}
-	if err := h.mayRestore(s); err != nil {
+	if err := t.mayRestore(s); err != nil {
 		return err
 	}
-	h.noteSaved(s, saved, read)
+	t.noteSaved(s, saved, read)
 	s.Restored(saved.Worker)
 	return ErrRestored
 }
 
 // mayRestore returns an error that matches ErrLost if somebody may have taken the worker ID for
-// free since h.Own was saved, or since a release that had no answer. It is asked before the record is
+// free since t.Record was saved, or since a release that had no answer. It is asked before the record is
 // put back, and again when it is known to be there: if the process or the request stood still
 // meanwhile, the record may have been another holder's, and have been lost once more.
-func (h *Hold) mayRestore(s book.Line) error {
+func (t *Tenure) mayRestore(s book.Line) error {
 	engine, err := s.Engine()
 	if err != nil {
 		return err
 	}
 	now := s.Read()
 	switch {
-	case h.Freed || !h.Own.Restorable(h.Window, now.Own, h.Heard.silent(h.Own, now, time.Time{})):
-		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", protocol.ErrLost, h.Own.Worker)
-	case !h.Own.Restorable(h.Window, now.Own, h.Heard.silent(h.Own, now, engine)):
+	case t.Freed || !t.Record.Restorable(t.Window, now.Own, t.Heard.silent(t.Record, now, time.Time{})):
+		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", protocol.ErrLost, t.Record.Worker)
+	case !t.Record.Restorable(t.Window, now.Own, t.Heard.silent(t.Record, now, engine)):
 		return fmt.Errorf("lease: the record of worker %d is gone, and is put back when the store's clock, which reads %s, is right again",
-			h.Own.Worker, times.Text(engine))
+			t.Record.Worker, times.Text(engine))
 	}
 	return nil
 }

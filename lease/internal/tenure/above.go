@@ -1,4 +1,4 @@
-package hold
+package tenure
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 // Above reads the watermark after a save, and returns the first instant that the saved window may
 // stamp: whoever proposes a later one sees what was saved. d is the door if it was read before. If
 // the watermark is lost, Above puts it back: at most or, if that is zero, after all that was
-// proposed. own is the record before the save, and passed is what the watermark had passed at the
+// proposed. before is the record before the save, and passed is what the watermark had passed at the
 // last look. If the holder goes on although the store is away, the window begins now.
-func Above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.Time) (at, nowPassed time.Time, err error) {
+func Above(s book.Line, d protocol.Door, before protocol.Record, most, passed time.Time) (at, nowPassed time.Time, err error) {
 	if s.Away() != nil {
 		return s.Read().Own, passed, nil
 	}
@@ -28,7 +28,7 @@ func Above(s book.Line, d protocol.Door, own protocol.Record, most, passed time.
 		d, err = protocol.Door{}, nil
 	}
 	if err == nil && m.Lost() && (m.Bad || d.Version == "" || d.Watermarked) {
-		m, err = wiped.RestoreWatermark(s, m, own, most)
+		m, err = wiped.RestoreWatermark(s, m, before, most)
 	}
 	switch {
 	case err != nil && s.Away() != nil:

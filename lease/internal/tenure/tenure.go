@@ -1,7 +1,7 @@
-// Package hold is what a holder knows of its worker ID, as one value, and what it does with it over
-// a line to the store: it renews, changes its clock sequence, releases, looks at its record after a
-// save whose result is not known, and puts the record back if it was lost.
-package hold
+// Package tenure has what a holder knows of its worker ID, as one value, and the steps that it takes
+// over a line to the store: it renews, changes its clock sequence, releases, looks at its record
+// after a save whose result is not known, and puts the record back if it was lost.
+package tenure
 
 import (
 	"time"
@@ -11,26 +11,26 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Hold is what a holder knows of its worker ID. It has no store, clock, context, lock or goroutine:
-// what a method does depends on the hold, the arguments, and what comes over the line. Whoever has
-// taken it out of the slot of its lease owns it.
-type Hold struct {
+// Tenure is what a holder knows of its worker ID. It has no store, clock, context, lock or
+// goroutine: what a method does depends on the tenure, the arguments, and what comes over the line.
+// Whoever has taken it out of the slot of its lease owns it.
+type Tenure struct {
 	Rules   Rules
-	Own     protocol.Record // as last known to be stored
+	Record  protocol.Record // as last known to be stored
 	Window  protocol.Window // what may be stamped
 	Granted bool            // Window was granted, because the clock has reached it
 	Born    uint64          // the machine's generation before the store was asked for the worker ID
-	Doubt   Doubt           // whether the stored record is Own
+	Doubt   Doubt           // whether the stored record is Record
 
 	Tried []protocol.Record // by saves without an answer: each may have been stored, or may be yet
 	Freed bool              // a release has had no answer: others may have the worker ID by now
-	Heard Heard             // when Own was saved
+	Heard Heard             // when Record was saved
 
 	// Overdue says that a save came so late that the holder may have counted as dead, and that the
 	// holder has not looked at the watermark since.
 	Overdue bool
 
-	Passed time.Time // what the watermark had passed when the holder looked last
+	Passed time.Time // the instant that the watermark had passed at the holder's last look
 
 	// Lowered is the floor before changes of the clock sequence since which the holder has not
 	// looked at the watermark; zero if there are none.
@@ -43,7 +43,7 @@ type Hold struct {
 type Doubt uint8
 
 const (
-	Sure      Doubt = iota // the stored record is Own, or another holder's
+	Sure      Doubt = iota // the stored record is Record, or another holder's
 	unsure                 // a save failed, so the stored record has to be read before the next one
 	returning              // unsure, and the record was sent to be put back, perhaps too late
 )
@@ -58,21 +58,21 @@ type Heard struct {
 	At time.Time
 }
 
-// silent returns how long a holder whose last save was own had not been heard of at now: the
-// longest time by any clock that can tell. engine is the engine's time.
-func (h Heard) silent(own protocol.Record, now book.Reading, engine time.Time) time.Duration {
+// silent returns the time at now since saved was saved: the longest time by any clock that
+// can tell. engine is the engine's time.
+func (h Heard) silent(saved protocol.Record, now book.Reading, engine time.Time) time.Duration {
 	longest := max(now.At.Sub(h.Renewed), now.Own.Sub(h.Read))
-	if !engine.IsZero() && !own.Renewed.IsZero() {
-		longest = max(longest, engine.Sub(own.Renewed))
+	if !engine.IsZero() && !saved.Renewed.IsZero() {
+		longest = max(longest, engine.Sub(saved.Renewed))
 	}
 	return longest
 }
 
 // Published returns an instant after which nothing was published while the holder counted as alive;
 // zero if it may have counted as dead, so that this is not known.
-func (h *Hold) Published() time.Time {
-	if h.Overdue {
+func (t *Tenure) Published() time.Time {
+	if t.Overdue {
 		return time.Time{}
 	}
-	return times.Later(h.Own.Least, times.Later(h.Passed, h.Lowered))
+	return times.Later(t.Record.Least, times.Later(t.Passed, t.Lowered))
 }

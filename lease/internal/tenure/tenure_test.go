@@ -1,6 +1,6 @@
 //go:build go1.25
 
-package hold
+package tenure
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ func at(s int) time.Time { return time.Date(2026, 11, 21, 12, 0, s, 0, time.UTC)
 // rec returns the record of a holder with this bound.
 func rec(token string, bound int) protocol.Record {
 	return protocol.Record{Layout: seqs, State: protocol.StateHeld, Saves: 5,
-		Holder: protocol.Holder{Token: token, Owner: token, Window: 3 * time.Second},
+		Holder: protocol.Holder{Token: token, Owner: token, WindowLength: 3 * time.Second},
 		Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), Version: "5"}
 }
 
@@ -99,13 +99,13 @@ func reads(seconds int) book.Reading {
 	return book.Reading{Own: at(seconds), Moment: protocol.Moment{At: at(seconds)}}
 }
 
-// holdsSince0 returns a hold with the window from 0 to 3 that was saved at 0, and its record as it
+// heldSince0 returns a tenure with the window from 0 to 3 that was saved at 0, and its record as it
 // is stored.
-func holdsSince0() (*Hold, driver.Entry) {
+func heldSince0() (*Tenure, driver.Entry) {
 	r := rec("a", 3)
 	r.ClockSeq, r.From, r.Store = 0, at(0), "store"
 	value, _ := r.Encode()
-	return &Hold{Rules: Rules{Layout: seqs, Window: 3 * time.Second, MaxLeap: time.Hour, History: time.Hour}, Own: r, Granted: true,
+	return &Tenure{Rules: Rules{Layout: seqs, WindowLength: 3 * time.Second, MaxLeap: time.Hour, History: time.Hour}, Record: r, Granted: true,
 		Window: protocol.Window{From: at(0), To: at(3), Before: at(0)}, Heard: Heard{Renewed: at(0), Read: at(0), At: at(0)}}, entry(r, value)
 }
 
@@ -115,9 +115,9 @@ func entry(r protocol.Record, value []byte) driver.Entry {
 
 // What a holder does depends on what it knows and on the answers that it gets.
 func TestRenewalByItsAnswers(t *testing.T) {
-	own, is := holdsSince0()
+	own, is := heldSince0()
 	other := rec("b", 9)
-	other.Worker, other.From, other.Saves = own.Own.Worker, at(3), 6
+	other.Worker, other.From, other.Saves = own.Record.Worker, at(3), 6
 	value, _ := other.Encode()
 	saved := driver.Entry{Version: "6"}
 	failed := errors.New("the store is away")
@@ -139,17 +139,17 @@ func TestRenewalByItsAnswers(t *testing.T) {
 		"it cannot be read":                {1, []reply{{err: driver.ErrConflict}, {err: driver.ErrBadRecord}}, "put get", protocol.ErrLost, unsure, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, _ := holdsSince0()
+			held, _ := heldSince0()
 			s := &replayed{begun: reads(test.at), may: book.Unstamped{Granted: true, Next: at(1)}, log: test.answers}
 			for i := range s.log {
 				s.log[i].reading = reads(test.at)
 			}
-			err := h.Renew(s, false)
+			err := held.Renew(s, false)
 			require.ErrorIs(t, err, test.is)
 			require.False(t, s.open, "it asks no more than this")
 			assert.Equal(t, test.asks, strings.Join(verbs(s.asked), " "))
-			assert.Equal(t, test.doubt, h.Doubt)
-			assert.Equal(t, at(test.to), h.Window.To)
+			assert.Equal(t, test.doubt, held.Doubt)
+			assert.Equal(t, at(test.to), held.Window.To)
 			assert.Equal(t, errors.Is(err, ErrRestored), s.wasBack)
 		})
 	}
