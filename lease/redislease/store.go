@@ -224,9 +224,12 @@ func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) ([]s
 	return reply, s.key.Wrap(err)
 }
 
-// isAway reports whether the server is starting, or the shard has no master.
+// isAway reports whether the server is starting, the shard has no master, or the key's slot was
+// still moving when the client gave up.
 func isAway(err error) bool {
-	for _, prefix := range []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "READONLY", "NOREPLICAS"} {
+	for _, prefix := range []string{
+		"LOADING", "MASTERDOWN", "CLUSTERDOWN", "READONLY", "NOREPLICAS", "MOVED", "ASK", "TRYAGAIN",
+	} {
 		if redis.HasErrorPrefix(err, prefix) {
 			return true
 		}

@@ -454,6 +454,15 @@ func TestCluster(t *testing.T) {
 			}
 		})
 	}
+
+	// While each master redirects to the other one, no call is answered.
+	servertest.Do(t, client.Del(t.Context(), leasesKey).Err())
+	cluster.RedirectInCircles(t)
+	for _, s := range stores {
+		_, err := s.Get(t.Context(), "a")
+		assert.ErrorIs(t, err, lease.ErrAway)
+		assert.ErrorContains(t, err, "MOVED")
+	}
 }
 
 // If the open connections are half-open, and new ones work, the client drops all idle ones after

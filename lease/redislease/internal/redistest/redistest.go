@@ -155,3 +155,9 @@ func (c *Cluster) Move(t testing.TB, key string, between func()) {
 	}
 	c.From, c.To = c.To, c.From
 }
+
+// RedirectInCircles makes each master redirect to the other one, for good. The key must not exist.
+func (c *Cluster) RedirectInCircles(t testing.TB) {
+	t.Helper()
+	servertest.Do(t, c.From.Do(t.Context(), "CLUSTER", "SETSLOT", c.Slot, "NODE", myID(t, c.To)).Err())
+}
