@@ -37,7 +37,8 @@ var (
 	// ErrInitialized is returned by Init if the store was opened, or used, before.
 	ErrInitialized = errors.New("lease: the store is not new")
 	// ErrInvalidOptions is returned by Acquire for an option that is out of its range, and by Ready,
-	// Release and snowflake.NewLeased for a Lease that Acquire did not return.
+	// Release and snowflake.NewLeased for a Lease that Acquire did not return; by History.Whois for a
+	// History that ReadHistory did not return.
 	ErrInvalidOptions = snowflake.ErrInvalidOptions
 	// ErrInUse is returned by snowflake.NewLeased if the lease already serves a generator.
 	ErrInUse = errors.New("lease: the lease already serves a generator")
@@ -58,6 +59,8 @@ var (
 	// ErrNotReported is returned by Whois if an owner with a LocalCopy may have issued the ID, and
 	// has not reported to the store yet, or never will (see Retire).
 	ErrNotReported = history.ErrNotReported
+	// ErrNotRetired is matched by the [*RetireError] of Retire.
+	ErrNotRetired = errors.New("lease: the worker ID is not retired")
 
 	// ErrBadRecord is returned if an entry of the store cannot be read; by the file store as a
 	// [*FileError]. If the entry is a worker ID's record, the worker ID stays unused until the record

@@ -48,6 +48,7 @@ func TestErrorTextsNameCauseFirst(t *testing.T) {
 		{&snowflake.LeaseExpiredError{Worker: 1, NotAfter: at, Time: at.Add(time.Minute), Cause: hangs}, []error{snowflake.ErrLeaseExpired, context.DeadlineExceeded},
 			"snowflake: lease expired: file /l/worker-0.lock: lock: context deadline exceeded; " +
 				"worker 1 may stamp IDs before 2026-11-21T12:00:00.123Z, the next would be at 2026-11-21T12:01:00.123Z"},
+		{&RetireError{Holder{Worker: 3}, "nobody has it"}, []error{ErrNotRetired}, "lease: worker 3 is not retired: nobody has it"},
 		{errors.New("worker 3 is free from 2026-11-21T12:00:00.123Z on, and was held by orders-1 (h, pid 7)"), nil, holderOf(record).String()},
 	} {
 		assert.EqualError(t, tt.err, tt.text)

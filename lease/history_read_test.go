@@ -135,12 +135,14 @@ func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// The zero History knows no layout, and so no ID.
-func TestZeroHistory(t *testing.T) {
+// The zero History must not say that nobody issued an ID.
+func TestZeroHistoryIsRefused(t *testing.T) {
 	var h History
-	_, err := h.Whois(1)
-	require.ErrorIs(t, err, ErrNeverIssued)
-	require.ErrorIs(t, err, snowflake.ErrInvalidID)
+	for _, id := range []snowflake.ID{0, 1, 1 << 62} {
+		_, err := h.Whois(id)
+		require.ErrorIs(t, err, ErrInvalidOptions, id)
+		require.EqualError(t, err, "snowflake: invalid options: this History was not made by ReadHistory")
+	}
 	before, after := h.Around(1)
 	require.Nil(t, before)
 	require.Nil(t, after)

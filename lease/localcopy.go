@@ -54,7 +54,8 @@ func Retire(ctx context.Context, s Store, worker int) error {
 	return err
 }
 
-// RetireError is the error of Retire for a worker ID that it left as it is.
+// RetireError is the error of Retire for a worker ID that it left as it is. It matches
+// [ErrNotRetired].
 type RetireError struct {
 	Holder Holder // if nobody has the worker ID, only Worker is set
 	Why    string
@@ -67,3 +68,5 @@ func (e *RetireError) Error() string {
 	}
 	return text
 }
+
+func (e *RetireError) Is(target error) bool { return target == ErrNotRetired }

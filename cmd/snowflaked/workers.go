@@ -61,7 +61,7 @@ func retire(ctx context.Context, s lease.Store, worker int) error {
 		return err
 	}
 	err := lease.Retire(ctx, s, worker)
-	if errors.As(err, new(*lease.RetireError)) {
+	if errors.Is(err, lease.ErrNotRetired) {
 		if h, _ := lease.ReadHistory(ctx, s); h != nil {
 			err = cmp.Or(command.Fits(h.Layout(), snowflake.Parts{Worker: worker}), err)
 		}

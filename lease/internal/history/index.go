@@ -198,8 +198,14 @@ func (h *Index) Begins() time.Time { return h.begins }
 // errForeign is the error for IDs of another layout.
 var errForeign = fmt.Errorf("%w: %w", ErrNeverIssued, snowflake.ErrInvalidID)
 
+// errZero is the error of a zero Index.
+var errZero = fmt.Errorf("%w: this History was not made by ReadHistory", snowflake.ErrInvalidOptions)
+
 // Whois is lease.History.Whois.
 func (h *Index) Whois(id snowflake.ID) (*protocol.Holding, error) {
+	if h.near == nil {
+		return nil, errZero
+	}
 	tick, seq, worker := h.fields(id)
 	if id < 0 || tick>>h.layout.TimeBits != 0 {
 		return nil, errForeign
