@@ -25,7 +25,12 @@ the end of its time, and its spelling for --layout. Without an argument it lists
 the layouts that have a name.
 
 ` + texts.AboutLayouts,
-		Args:      cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("layout takes at most one argument, NAME or SPEC; got %d", len(args))
+			}
+			return nil
+		},
 		ValidArgs: texts.LayoutNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -101,6 +101,9 @@ and sql do the same as those here, and use the leases, too.`,
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
 	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	for _, shell := range completion.Commands() {
+		shell.Args = noArgs
+	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.FlagError(root.Name(), c.Name(), err) })
 	return root
 }

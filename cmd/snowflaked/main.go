@@ -140,6 +140,9 @@ SNOWFLAKED_TLS_CERT.`,
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
 	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	for _, shell := range completion.Commands() {
+		shell.Args = noArgs
+	}
 	return root
 }
 

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,8 +21,13 @@ func (p *program) sqlCommand() *cobra.Command {
 "snowflake sql postgres --generate" does. First it checks in the store that the
 worker ID was never leased, and that the leases have the same layout. Standard error
 has the range of worker IDs that the leases need.`,
-		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{string(sqltext.PostgreSQL), "postgresql"},
+	}
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 1 || len(args) == 1 && !slices.Contains(c.ValidArgs, args[0]) {
+			return fmt.Errorf("sql --generate is for postgres alone, got %q", strings.Join(args, " "))
+		}
+		return nil
 	}
 	var g sqltext.Generator
 	generate := g.Flags(c.Flags())

@@ -56,9 +56,9 @@ func New(program string, in io.Reader, out, err io.Writer, now func() time.Time)
 // WriteJSON writes v as one line.
 func (s *Streams) WriteJSON(v any) error { return Failed(json.NewEncoder(s.Out).Encode(v)) }
 
-// Note writes one line for people to standard error.
+// Note writes one line for people to standard error, without the passwords of URLs.
 func (s *Streams) Note(format string, args ...any) {
-	fmt.Fprintf(s.Err, s.Program+": "+format+"\n", args...)
+	fmt.Fprintln(s.Err, s.Program+": "+password.ReplaceAllString(fmt.Sprintf(format, args...), "${1}"+Redacted+"@"))
 }
 
 // failure is an error with another cause than the arguments, such as a failed read or write. The
@@ -119,6 +119,10 @@ var (
 	unknown = regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for `)
 	// harmless matches a word, or the scheme of a URL at the start of another text.
 	harmless = regexp.MustCompile(`^([-\w./]*$|[a-z]+://)`)
+	// password matches a URL up to its last @, from its password on or, without a colon, its user.
+	password = regexp.MustCompile(`([a-z]://(?:[^\s/:@]*:)?)\S*@`)
+	// shorthand matches pflag's error for an unknown flag with one hyphen.
+	shorthand = regexp.MustCompile(`^unknown shorthand flag: '.' in (-.*)$`)
 	// store matches pflag's error for a flag of snowflaked.
 	store = regexp.MustCompile(`^unknown flag: --(store|retire|database|query|worker|since|from|follow|metrics-file)$`)
 	// parsed matches the beginning of an error of package strconv, before the reason.
@@ -135,6 +139,9 @@ func FlagError(program, command string, err error) error {
 	}
 	if m := single.FindStringSubmatch(text); m != nil {
 		return fmt.Errorf("there is no flag %s: flags have two hyphens, as in --json; --help explains them", m[1])
+	}
+	if m := shorthand.FindStringSubmatch(text); m != nil {
+		text, err = "unknown flag", fmt.Errorf("unknown flag: %s", m[1])
 	}
 	if m := store.FindStringSubmatch(text); m != nil && program == "snowflake" {
 		return fmt.Errorf("snowflake needs no store, and has no --%s: \"snowflaked %s --help\" has it", m[1], command)
