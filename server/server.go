@@ -376,7 +376,7 @@ func (s *Server) HTTPServer(addr string) *http.Server {
 		Handler:           s,
 		Protocols:         protocols,
 		ReadHeaderTimeout: min(5*time.Second, s.o.Timeout),
-		ReadTimeout:       s.o.Timeout,
+		ReadTimeout:       s.timeToAnswer(),
 		WriteTimeout:      s.o.Timeout,
 		IdleTimeout:       2 * time.Minute,
 		ConnState:         s.countConnections,
