@@ -862,8 +862,9 @@ func (h *history) end() {
 }
 
 func (h *history) check(c *modelCall, id ID) {
-	require.Falsef(h.t, h.seen[id], "ID %d is issued twice", id)
-	require.Greater(h.t, id, c.above, "an ID that is not above After")
+	if h.seen[id] || id <= c.above {
+		require.FailNowf(h.t, "An ID is issued twice, or is not above After", "%d, above %d", id, c.above)
+	}
 	h.seen[id] = true
 	h.outcomes["ids"]++
 	h.max = max(h.max, id)
@@ -872,7 +873,9 @@ func (h *history) check(c *modelCall, id ID) {
 	}
 	p := h.g.Decode(id)
 	given := h.lease.given[c.granted:]
-	require.Truef(h.t, slices.ContainsFunc(given, func(g Grant) bool {
+	if !slices.ContainsFunc(given, func(g Grant) bool {
 		return g.Worker == p.Worker && g.ClockSeq == p.ClockSeq && !p.Time.Before(g.From) && p.Time.Before(g.To)
-	}), "%+v was not granted, or was taken back before the call began: %+v", p, given)
+	}) {
+		require.FailNowf(h.t, "An ID was not granted, or was taken back before the call began", "%+v: %+v", p, given)
+	}
 }

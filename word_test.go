@@ -162,7 +162,7 @@ func (w *wordWorld) tickOf(id ID) int64 { return int64(id) >> w.g.seq.layout.tim
 func (w *wordWorld) tick() int64 {
 	clock := w.g.wall
 	now, err := w.g.seq.layout.instant(clock.now())
-	require.NoError(w.t, err)
+	w.require(err == nil, "%v", err)
 	return now.tick
 }
 

@@ -239,7 +239,7 @@ func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
 				}
 				time.Sleep(ms)
 				m.becomes(fault)
-				time.Sleep(10 * time.Minute)
+				time.Sleep(3 * time.Minute)
 				m.becomes()
 				time.Sleep(4 * span)
 				h.next()

@@ -27,7 +27,8 @@ var errFault = errors.New("as the test wants it")
 // faulty is the disk and the store of one process. One step of them fails. A step is a request that
 // changes the disk, or any request to the store.
 type faulty struct {
-	m *memory
+	m      *memory
+	killed func() // ends what is under way
 
 	mu   sync.Mutex
 	how  string
@@ -44,6 +45,9 @@ func (f *faulty) step(what string, onDisk bool, do func() error) error {
 	f.done = append(f.done, what)
 	f.mu.Unlock()
 	at, past := n == f.at, n >= f.at
+	if past && (f.how == faults[2] || f.how == faults[3]) {
+		defer f.killed()
+	}
 	switch {
 	case f.how == faults[0] && at, f.how == faults[2] && past, f.how == faults[3] && past && !at, f.how == faults[4] && past && onDisk:
 		return fmt.Errorf("%s: %w", what, errFault)
@@ -94,7 +98,10 @@ type copied struct {
 // start starts a process, in which one step fails, and lets it issue IDs if it can.
 func (c *copied) start(f *faulty) error {
 	f.m = c.m
-	l, err := Acquire(c.Context(), asks(f.ask), &Options{disk: f.disk, Layout: both, Owner: "a", Reuse: ReuseKeep, LocalCopy: c.dir, NewStore: true, Count: c.count})
+	ctx, cancel := context.WithTimeout(c.Context(), 2*span) // of trying while the disk is full
+	defer cancel()
+	f.killed = cancel
+	l, err := Acquire(ctx, asks(f.ask), &Options{disk: f.disk, Layout: both, Owner: "a", Reuse: ReuseKeep, LocalCopy: c.dir, NewStore: true, Count: c.count})
 	if err != nil {
 		require.NotErrorIs(c, err, ErrBadRecord)
 		return err

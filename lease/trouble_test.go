@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
@@ -458,7 +459,7 @@ func TestStartWithoutAFreeWorkerIDSaysWhenItGivesUp(t *testing.T) {
 
 // Those who wait for a store's door save their progress in turn, and often meet each other's saves.
 func TestNewcomersThatWaitTogetherDoNotTakeTheStoreForBroken(t *testing.T) {
-	for range 20 {
+	for range depth.Of(5, 20) {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			logger := slog.New(slog.NewTextHandler(&log, nil))
