@@ -197,10 +197,8 @@ func TestErrorSaysWhyServerDoesNotAnswer(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			_, err := store.Get(ctx, "a")
-			if ctx.Err() != nil {
-				assert.ErrorIs(t, err, context.DeadlineExceeded, patience)
-			}
-			if !errors.Is(err, syscall.ECONNREFUSED) {
+			late := ctx.Err() != nil // perhaps only since Get has returned
+			if !errors.Is(err, syscall.ECONNREFUSED) || late && !errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("within %v: %w", patience, err)
 			}
 			return nil
@@ -236,10 +234,15 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	client.ScriptFlush(t.Context())
 	version := put(t, store, "a", "", "value") // EVALSHA fails, then EVAL succeeds
 	require.EqualValues(t, 1, replica.Client(t).ZCard(t.Context(), leasesKey).Val(), "the replica has no entry")
-	turns := proxy.Turns()
-	before := version
-	version = put(t, store, "a", version, "value")
-	assert.Equal(t, 1, proxy.Turns()-turns, "a Put with WAIT takes more round trips than 1")
+	var before string
+	servertest.Await(t, func() error { // if the replica is late, put sends more
+		turns := proxy.Turns()
+		before, version = version, put(t, store, "a", version, "value")
+		if n := proxy.Turns() - turns; n != 1 {
+			return fmt.Errorf("a Put with WAIT takes %d round trips, not 1", n)
+		}
+		return nil
+	})
 
 	// inTime calls a store's method, which must return before its context ends.
 	inTime := func(call func(context.Context) error) error {
@@ -375,7 +378,6 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	// other holder's record, so another process can acquire its worker ID.
 	next, nextIDs := acquire(t, open(&now), &lease.Options{Window: window, Owner: "next", First: 1, Count: 1})
 	left := time.Until(bound) // 0 or less on a busy machine
-	late.Store(replica.Addr)  // earlier, the holder would put its record back
 	require.NotEqual(t, next.Worker(), first.Worker())
 	require.Equal(t, next.Worker(), lost.Worker())
 	seen := map[snowflake.ID]bool{}
@@ -391,6 +393,9 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 			end = true
 		default:
 			t.Fatal(err)
+		}
+		if twice > 0 || time.Now().After(bound) {
+			late.Store(replica.Addr) // earlier, the lost one would put its record back, or be told
 		}
 	}
 	if twice == 0 && left > window/10 {
@@ -490,13 +495,18 @@ func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 
 	fill() // connections that answer are kept
 	proxy.Delay(150 * time.Millisecond)
+	turns := proxy.Turns()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := store.Get(ctx, "a")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	proxy.Heal()
-	time.Sleep(2 * time.Second)
-	assert.EqualValues(t, idle-1, client.PoolStats().IdleConns)
+	servertest.Await(t, func() error {
+		if n, pings := client.PoolStats().IdleConns, proxy.Turns()-turns-1; n != idle-1 || pings < idle-1 {
+			return fmt.Errorf("%d connections are idle after %d PINGs", n, pings)
+		}
+		return nil
+	})
 }
 
 // A lease logs a warning about settings that let the server lose acknowledged writes.

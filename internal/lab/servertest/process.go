@@ -149,7 +149,7 @@ func (p *Process) Restart() {
 			p.t.Fatalf("%s has exited: %v\n%s", p.c.Path, p.cmd.ProcessState, p.said())
 		case <-time.After(20 * time.Millisecond):
 		}
-		if time.Since(begun) > time.Minute {
+		if time.Since(begun) > patience {
 			p.t.Fatalf("%s is not ready: %v\n%s", p.c.Path, err, p.said())
 		}
 	}

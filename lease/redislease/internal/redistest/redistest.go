@@ -5,6 +5,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -81,7 +82,12 @@ func InStep(t testing.TB, master, replica *Server) {
 // Eventually waits until is returns true.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	require.Eventually(t, is, 30*time.Second, 5*time.Millisecond, what)
+	servertest.Await(t, func() error {
+		if !is() {
+			return errors.New("not yet: " + what)
+		}
+		return nil
+	})
 }
 
 // Cluster consists of two masters with a replica each.
