@@ -159,7 +159,7 @@ func join(t testing.TB, store lease.Store) process {
 	t.Helper()
 	l := servertest.Must(lease.Acquire(t.Context(), store, &lease.Options{
 		NewStore:   true,
-		Window:     time.Second,
+		Window:     2 * time.Second, // on a busy machine a shorter one may end
 		FloorEvery: 20 * time.Millisecond,
 		Logger:     quiet,
 	}))(t)
@@ -172,6 +172,18 @@ func (p process) id(t testing.TB) snowflake.ID {
 	t.Helper()
 	id := servertest.Must(p.gen.NextID())(t)
 	return id
+}
+
+// awaitMark waits until the watermark has reached an ID.
+func (p process) awaitMark(t testing.TB, id snowflake.ID) {
+	t.Helper()
+	servertest.Await(t, func() error {
+		m, err := lease.Watermark(t.Context(), p.store)
+		if err == nil && m.ID < id {
+			err = fmt.Errorf("the watermark is %v, and not yet %v", m.ID, id)
+		}
+		return err
+	})
 }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -90,13 +90,7 @@ func TestReaderContinuesAfterAWeek(t *testing.T) {
 			want = append(want, p.id(t)-week)
 			db.exec(t, insert(want[len(want)-1]))
 		}
-		servertest.Await(t, func() error {
-			m, err := lease.Watermark(t.Context(), p.store)
-			if err == nil && m.ID < want[24] {
-				err = errors.New("there is no watermark yet")
-			}
-			return err
-		})
+		p.awaitMark(t, want[24])
 		o := fast()
 		o.Rows, o.Every = 10, time.Hour
 		r := follow.NewReader(p.store, db.DB, f, 0, o)
@@ -394,8 +388,7 @@ func TestReadersOfOneProcessReadTheWatermarkTogether(t *testing.T) {
 	db := dialects["SQLite"](t)
 	f, p := prepare(t, db), leased(t)
 	store := &counting{Store: p.store}
-	p.id(t)
-	time.Sleep(100 * time.Millisecond) // the watermark is above 0
+	p.awaitMark(t, 1)
 	o := fast()
 	o.Table, o.Every = "", time.Hour
 	servertest.Must(follow.NewReader(store, db.DB, f, 0, o).Next(t.Context()))(t)

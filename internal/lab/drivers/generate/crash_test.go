@@ -60,8 +60,13 @@ func (s server) kill(t testing.TB, f function, one bool) {
 	t.Helper()
 	var pid int
 	if one {
-		require.NoError(t, f.QueryRow(`SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1`).Scan(&pid))
-		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		servertest.Await(t, func() error { // a client may leave before its process is killed
+			err := f.QueryRow(`SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1`).Scan(&pid)
+			if err == nil {
+				err = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return err
+		})
 	} else {
 		s.Kill()
 		s.Restart()
