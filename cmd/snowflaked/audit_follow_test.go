@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -174,7 +173,7 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 		defer l.Release(t.Context())
 		gen, err := snowflake.NewLeased(l, nil)
 		require.NoError(t, err)
-		insert(t, db, gen, 10)
+		write(t, db, gen, 10)
 		f := followed(t, "--store", "file:"+dir, "--database", database)
 		f.await(t, 10, 10, 0)
 		require.NoError(t, follow.NewWriter(db, fence, l, gen).Do(t.Context(), func(tx *follow.Tx) error {
@@ -186,20 +185,5 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 		}))
 		f.await(t, 11, 11, 0)
 		f.end(t, command.OK)
-	}
-}
-
-// write inserts rows. If the fence has passed the ID of a row, or the server is away, the row gets
-// another ID.
-func write(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
-	t.Helper()
-	for range n {
-		await(t, "a row", func() bool {
-			id, err := gen.NextIDContext(t.Context())
-			if err == nil {
-				_, err = db.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d, 'x')", id))
-			}
-			return err == nil
-		})
 	}
 }

@@ -104,7 +104,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	leased := func(l *lease.Lease) func() {
 		gen, err := snowflake.NewLeased(l, nil)
 		require.NoError(t, err)
-		return func() { insert(t, db, gen, 50) }
+		return func() { write(t, db, gen, 50) }
 	}
 	one, two := acquire("one"), acquire("two")
 	first, second := leased(one), leased(two)
@@ -160,7 +160,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	for _, rogue := range []int{worker, 900} {
 		gen, err := snowflake.New(rogue, nil)
 		require.NoError(t, err)
-		insert(t, db, gen, 3)
+		write(t, db, gen, 3)
 	}
 	time.Sleep(1500 * time.Millisecond) // a holding begins up to a window before its holder
 	third := leased(acquire("three"))   // has the worker ID of two
@@ -222,13 +222,18 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	assert.Equal(t, 6, leases.Count(r.Leases.Forgotten))
 }
 
-func insert(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
+// write inserts rows. If the fence has passed the ID of a row, or the server is away, the row gets
+// another ID.
+func write(t *testing.T, db *sql.DB, gen *snowflake.Generator, n int) {
 	t.Helper()
 	for range n {
-		id, err := gen.NextIDContext(t.Context())
-		require.NoError(t, err)
-		_, err = db.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d, 'x')", id))
-		require.NoError(t, err)
+		await(t, "a row", func() bool {
+			id, err := gen.NextIDContext(t.Context())
+			if err == nil {
+				_, err = db.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d, 'x')", id))
+			}
+			return err == nil
+		})
 	}
 }
 

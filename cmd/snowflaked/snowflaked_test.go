@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -271,7 +272,8 @@ func TestKilledInstancesRepeatNoID(t *testing.T) {
 				return start(t, []string{"SNOWFLAKED_STORE=" + store}, "--window", "2s", "--listen", addr)
 			}
 			for range 3 {
-				running = append(running, run("127.0.0.1:0"))
+				// While an instance is down, no other program may take its port.
+				running = append(running, run(fmt.Sprint("127.0.0.1:", servertest.Port(t))))
 				urls = append(urls, running[len(running)-1].url)
 			}
 			l := begin(t, 4, urls...)
@@ -314,7 +316,7 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	next := start(t, []string{"SNOWFLAKED_STORE=" + store, "SNOWFLAKED_OWNER=b"})
 	var to atomic.Pointer[instance]
 	to.Store(a)
-	var n, after atomic.Int64
+	var n, moved atomic.Int64
 	var all sync.WaitGroup
 	stop := make(chan struct{})
 	end := sync.OnceFunc(func() {
@@ -322,11 +324,12 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 		all.Wait()
 	})
 	defer end() // also if the test fails
-	for range 4 {
+	const clients = 4
+	for range clients {
 		c := &http.Client{Transport: &http.Transport{Protocols: protocols}}
 		all.Go(func() {
 			defer c.CloseIdleConnections()
-			for {
+			for last := a; ; {
 				select {
 				case <-stop:
 					return
@@ -342,8 +345,9 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 				n.Add(1)
-				if p == next {
-					after.Add(1)
+				if p != last {
+					last = p
+					moved.Add(1)
 				}
 			}
 		})
@@ -357,7 +361,8 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	await(t, "not ready", func() bool { status, _, _ := get(t, http.DefaultClient, a.url+"/readyz"); return status == 503 })
 	answered(&n, n.Load()+10) // it still serves
 	to.Store(next)
-	answered(&after, 100)
+	answered(&moved, clients) // no request is on its way to the first one any more
+	answered(&n, n.Load()+100)
 	drained.Close()
 	a.ended()
 	end()
@@ -599,11 +604,15 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 			assert.NotContains(t, log.String(), "hunter2")
 		}
 	}
-	var log bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	_ = called(ctx, []string{"--listen", "127.0.0.1:0", "--store", "file:" + dir, "--max-clock-error", "1ns"}, os.LookupEnv, &log, &log)
-	assert.Contains(t, log.String(), "MaxClockError is 1ns", "it waits until the clock is right")
+	var log servertest.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- called(ctx, []string{"--listen", "127.0.0.1:0", "--store", "file:" + dir, "--max-clock-error", "1ns"}, os.LookupEnv, &log, &log)
+	}()
+	await(t, "it waits until the clock is right", func() bool { return strings.Contains(log.String(), "MaxClockError is 1ns") })
+	cancel()
+	<-ended
 	assert.NotContains(t, log.String(), "worker ID acquired")
 }
 

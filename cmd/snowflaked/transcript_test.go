@@ -18,7 +18,6 @@ import (
 // What depends on the time, the host and the process.
 var unstable = []struct{ is, shown string }{
 	{`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`, "TIME"},
-	{`\b1[0-9]{17}\b`, "ID"},
 	{`(?m)^worker +state.*\n([0-9]+ +\w+) .*( \S+)$`, "worker  state ...\n$1 ...$2"}, // the table's columns are as wide as the host
 	{`\(\S+, pid [0-9]+\)`, "(HOST, pid PID)"},
 	{`pid=[0-9]+`, "pid=PID"},

@@ -120,10 +120,15 @@ func TestService(t *testing.T) {
 	store, closeStore, err := openStore(dsn)
 	require.NoError(t, err)
 	defer closeStore()
-	records := servertest.Must(lease.Holders(t.Context(), store))(t)
+	var records []lease.Holder
+	servertest.Await(t, func() (err error) { // on a busy machine a renewal may be late
+		records, err = lease.Holders(t.Context(), store)
+		if err == nil && (len(records) != 1 || records[0].State != lease.StateHeld) {
+			err = fmt.Errorf("the holders are %+v", records)
+		}
+		return err
+	})
 	worker := snowflake.Decode(last).Worker
-	require.Len(t, records, 1)
-	assert.Equal(t, lease.StateHeld, records[0].State)
 	assert.Equal(t, worker, records[0].Worker)
 	assert.Equal(t, worker, snowflake.Decode(first).Worker)
 	metrics := answers("/metrics", http.StatusOK)
