@@ -7,7 +7,7 @@ import (
 
 // A call notices in behind.go that the clock has gone back, and asks the policy there.
 
-// Backward describes a clock that reads earlier than the last ID, and the possible actions.
+// Backward describes a clock that reads earlier than the last ID.
 type Backward struct {
 	// Last is the time that the clock must reach before IDs can continue in order: the start of the
 	// last ID's tick or, if the call waits for a tick, of that tick, less Options.BorrowAhead.
@@ -30,18 +30,14 @@ func (b Backward) By() time.Duration { return b.Last.Sub(b.Now) }
 type Action uint8
 
 const (
-	// ActionFail makes the call return a [*ClockBackwardError] at once.
-	ActionFail Action = iota
+	ActionFail Action = iota // return a [*ClockBackwardError] at once
 	// ActionWait makes the call wait for Backward.By and, if other calls wait, for its turn after
 	// them. If the clock has not reached the tick by then, the policy is asked again. A call's waits
 	// for such a clock last at most twice the first of them in total, or 50 ms if that is more. A
 	// call that would have to wait longer fails.
 	ActionWait
-	// ActionBump makes the call continue at once under another clock sequence.
-	ActionBump
-	// ActionRewind makes the call continue in the tick that the clock reads, with unused sequence
-	// numbers.
-	ActionRewind
+	ActionBump   // continue at once under another clock sequence
+	ActionRewind // continue in the tick that the clock reads, with unused sequence numbers
 )
 
 // String returns "fail", "wait", "bump" or "rewind".
@@ -53,9 +49,9 @@ func (a Action) String() string {
 }
 
 // BackwardPolicy chooses what a call does when the clock reads earlier than the last ID. It cannot
-// cause a duplicate: an Action that is not possible counts as ActionFail. Each call that finds such
-// a clock calls OnBackward, several times if it waits, concurrently with other calls, and without
-// the generator's lock. OnBackward must not ask the generator for an ID.
+// cause a duplicate: an Action that is not possible counts as ActionFail. OnBackward is called
+// concurrently and without the generator's lock, several times by a call that waits, and must not
+// ask the generator for an ID.
 type BackwardPolicy interface{ OnBackward(Backward) Action }
 
 // BackwardFunc is a function that serves as a BackwardPolicy.
@@ -85,18 +81,15 @@ func (p waitPolicy) OnBackward(b Backward) Action {
 // one of package lease, or a [Bumper].
 //
 // A clock sequence is used again once the clock has passed its last tick. If there is no such clock
-// sequence, and no unused one, the call fails. So n bits survive 2^n-1 steps back even if each goes
-// further back than the one before; other steps use up no clock sequence.
-//
-// The package doc has the HAZARD of a restart.
+// sequence, and no unused one, the call fails. So n bits survive 2^n-1 steps back, each further
+// back than the one before; other steps use up none. The package doc has the HAZARD of a restart.
 func ClockSeqPolicy() BackwardPolicy { return choice(ActionBump) }
 
 // RewindPolicy returns the policy that goes back to the tick that the clock reads, and continues
 // with the sequence numbers that were not used there. The call fails if the tick is not one of the
 // Options.RewindTicks that are remembered. If its sequence is spent, the call waits for the next
-// tick that has IDs left, and fails if that is more than 50 ms and more than one tick away.
-//
-// The package doc has the HAZARD of a restart.
+// tick that has IDs left, and fails if that is more than 50 ms and more than one tick away. The
+// package doc has the HAZARD of a restart.
 func RewindPolicy() BackwardPolicy { return choice(ActionRewind) }
 
 // choice is the policy that always chooses one Action, if it is possible.
@@ -114,8 +107,8 @@ func (b Backward) can(a Action) bool {
 	return a == ActionWait || a == ActionBump && b.CanBump || a == ActionRewind && b.CanRewind
 }
 
-// ClockBackwardError is the error of a call whose clock went back or stood still, if the policy
-// fails or its Action is not possible. It matches [ErrClockBackward].
+// ClockBackwardError is the error of a call if the clock went back or stands still, and the policy
+// does not help. It matches [ErrClockBackward].
 type ClockBackwardError struct {
 	Backward
 }

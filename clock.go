@@ -40,11 +40,11 @@ const (
 func SystemClock() Clock { return new(builtinClock) }
 
 // MonotonicClock returns a clock that reads the wall clock once, when the Generator is made or its
-// lease is acquired, and never steps. It is for machines whose wall clock is right when the process
-// starts and cannot be trusted later.
+// lease is acquired, and never steps. It suits machines whose wall clock is right at the start, and
+// not trusted later.
 //
-// HAZARD: it does not notice a correction of the wall clock or, on most systems, a sleep of the
-// machine. The package doc has the HAZARD of a restart.
+// HAZARD: it notices no correction of the wall clock and, on most systems, no sleep of the machine.
+// The package doc has the HAZARD of a restart.
 func MonotonicClock() Clock { return &builtinClock{wall: wall{steady: true}} }
 
 // builtinClock is what SystemClock and MonotonicClock return. A Generator does not call it, but

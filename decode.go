@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Parts holds the fields of an ID. A clockSeq or datacenter of 0 is not written, because most
-// layouts do not have these fields. encoding/json refuses a Time before the year 0 or after 9999,
-// which an ID of another layout can have.
+// Parts holds the fields of an ID. JSON and logs omit a clock sequence or datacenter of 0.
+// encoding/json refuses a Time outside the years 0 to 9999, as an ID of another layout can have.
 type Parts struct {
 	Time       time.Time `json:"time"` // UTC, start of the tick
 	ClockSeq   int       `json:"clockSeq,omitempty"`
@@ -80,9 +79,9 @@ func cut(v int64, bits uint8) (rest int64, field int) {
 	return v >> bits, int(v & lowBits(bits))
 }
 
-// Encode returns the ID with the fields p, and with the time rounded down to a whole tick. If the
-// time does not lie in the layout's, the error matches [ErrBeforeEpoch] or [ErrTimeExhausted]. If
-// another field does not fit, it is a [*FieldRangeError].
+// Encode returns the ID with the fields p, and with the time rounded down to a tick. If the time is
+// not the layout's, the error matches [ErrBeforeEpoch] or [ErrTimeExhausted]; if another field does
+// not fit, it is a [*FieldRangeError].
 func (l Layout) Encode(p Parts) (ID, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
@@ -132,8 +131,9 @@ const (
 	fieldSequence   = "sequence"
 )
 
-// FieldRangeError reports a value that does not fit a field of an ID. For a worker or a datacenter
-// it matches [ErrWorkerRange], for a clock sequence or a sequence [ErrInvalidID].
+// FieldRangeError is the error of New, Encode or a call if a value does not fit a field of an ID.
+// For a worker or a datacenter it matches [ErrWorkerRange], for a clock sequence or a sequence
+// [ErrInvalidID].
 type FieldRangeError struct {
 	Field string // "clock sequence", "datacenter", "worker" or "sequence"
 	Value int
@@ -156,9 +156,8 @@ func (e *FieldRangeError) Is(target error) bool {
 
 // Range returns the bounds of the IDs that were stamped in [from, to): lo <= id < hi if and only if
 // from <= Decode(id).Time < to. If a time does not lie between Epoch and Expires, the error matches
-// [ErrBeforeEpoch] or [ErrTimeExhausted]; if from is later than to, [ErrInvalidRange]. If the
-// layout has all 63 bits, to must not be in its last tick, because no ID is greater than the last
-// one.
+// [ErrBeforeEpoch] or [ErrTimeExhausted]; if from is later than to, [ErrInvalidRange]. In a layout
+// of 63 bits, to must not be in the last tick, because no ID is above the last.
 func (l Layout) Range(from, to time.Time) (lo, hi ID, err error) {
 	if err := l.Validate(); err != nil {
 		return 0, 0, err
@@ -189,12 +188,11 @@ func (l Layout) firstID(t time.Time) (ID, error) {
 // Follows returns nil if IDs of l can continue a table whose greatest ID is last, of the layout
 // old: all IDs of l that are stamped after the tick of last are greater. To be sure that the tick
 // has ended, set Options.After to last. If generators with old still run when l begins, last must
-// be the greatest ID that they can stamp until they stop, which is one less than the hi of
-// old.Range.
+// be the greatest ID that they can still stamp: the hi of old.Range, less one.
 //
-// If an ID of l can be equal to or less than last, the error is an [*OverlapError]. Other errors
-// match [ErrInvalidID] if last has more bits than old, or [ErrTimeExhausted] if l ends before it
-// could begin.
+// If an ID of l can be equal to or less than last, the error is an [*OverlapError]. If last has
+// more bits than old, it matches [ErrInvalidID]; if l ends before it could begin,
+// [ErrTimeExhausted].
 func (l Layout) Follows(old Layout, last ID) error {
 	for _, layout := range []Layout{old, l} {
 		if err := layout.Validate(); err != nil {

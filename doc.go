@@ -1,6 +1,6 @@
 // Package snowflake issues 64-bit IDs in process, without a network call for each, and decodes
-// them. An ID holds the time at which it was issued, the worker that issued it and a sequence
-// number, so IDs are unique, sort by time, and fit a BIGINT primary key.
+// them. An ID holds the time of its issue, its worker and a sequence number, so IDs are unique,
+// sort by time, and fit a BIGINT primary key.
 //
 //	gen, err := snowflake.New(7, nil) // 7: a worker ID that no other process has
 //	...
@@ -34,31 +34,30 @@
 //
 // # The promise
 //
-// A [Generator] never issues an ID twice, whatever its clock reads: even if the clock is set back,
-// is set forward, stops or leaps. If the promise cannot be kept, the caller gets an error, at once,
-// and nothing has changed. A Generator also promises:
+// A [Generator] never issues an ID twice, even if its clock is set back, is set forward, stops or
+// leaps. If the promise cannot be kept, the caller gets an error, at once, and nothing has changed.
+// A Generator also promises:
 //
 //   - Order. A call that begins after another has returned gets a larger ID, even if a lease has
 //     replaced the worker ID in between. ClockSeqPolicy and RewindPolicy give this up when the
 //     clock goes back.
 //   - Truth. A timestamp is a tick that the clock reads during the call, or later by at most
 //     Options.BorrowAhead. If callers waited for a tick under a built-in clock, IDs may carry that
-//     tick until 5 ms after it ended. Otherwise every other tick would be lost, because callers
-//     wake up late.
+//     tick until 5 ms after it ended, because callers wake up late.
 //   - Separate fields. No value spills into its neighbour, and every ID is >= 0. When a layout's
 //     time has run out, the caller gets [ErrTimeExhausted].
 //   - Fair and bounded waits, never with the lock held. A call that waits for a tick already has
 //     its ID, so no call is overtaken: if k calls wait and a tick has n IDs, the next call waits
-//     for at most k/n+1 ticks, plus the time that it takes to wake up. (A Fill counts as up to n
-//     calls.) If the clock goes back, a call waits for as long as its policy allows (see
-//     [ActionWait]). If the clock stands still, the policy is asked after 50 ms, or after twice the
-//     time for which the clock ran during the wait, if that is more.
+//     for at most k/n+1 ticks and the time to wake up. (A Fill counts as up to n calls.) If the
+//     clock goes back, a call waits as long as its policy allows (see [ActionWait]). If the clock
+//     stands still, the policy is asked after 50 ms or, if that is more, after twice the time for
+//     which the clock ran during the wait.
 //
 // # What you must ensure
 //
 // HAZARD: two generators with one worker ID (and datacenter) issue the same IDs if they run at the
-// same time. Nothing in an ID can reveal it. So never guess a worker ID from a process ID, a MAC
-// address or a random number: assign it, or lease it.
+// same time, and nothing in an ID reveals it. Never guess a worker ID from a process ID, a MAC
+// address or a random number: assign or lease it.
 //
 // HAZARD: a Generator made by [New] does not know what an earlier generator issued. If a process
 // restarts while its clock reads no later than the last tick that the earlier process stamped, IDs
@@ -70,8 +69,8 @@
 // IDs decode wrongly, and new IDs can equal old IDs. [Layout.Follows] reports whether a change is
 // safe.
 //
-// An ID reveals its time and worker to everyone who sees it, and the next ID can be guessed, even
-// with Options.RandomStart. Show outsiders the texts of package opaque instead.
+// An ID reveals its time and worker, and the next ID can be guessed, even with Options.RandomStart.
+// Show outsiders the texts of package opaque instead.
 //
 // # Choosing a layout
 //
@@ -85,8 +84,6 @@
 //	(1) time/clock sequence/worker/sequence, and the unit of the time, which is counted from 2026
 //	(2) if callers cannot wait until the clock has caught up
 //	(3) if IDs must be numbers there; IDs of the other layouts must be strings
-//
-// The command "snowflake layout NAME" draws a layout.
 //
 // # Choosing a policy for a clock that goes back
 //
@@ -111,20 +108,17 @@
 //
 // # In other libraries
 //
-// An ID is an int64 to Go, and a BIGINT in a database. In JSON, YAML, flags, parameters and logs it
-// is a string, because JavaScript rounds integers above 2^53.
-//
-// HAZARD: some libraries look at the kind of a type before its methods, and refuse, misread or
-// round an ID. docs/recipes.md and docs/rounding.md list them.
+// In JSON, YAML, flags, parameters and logs, an ID is a string, because JavaScript rounds integers
+// above 2^53. HAZARD: some libraries look at a type's kind before its methods, and refuse, misread
+// or round IDs. docs/recipes.md and docs/rounding.md list them.
 //
 // # In tests
 //
-// With a clock that the test sets ([ClockFunc]), the IDs are the same in each run. While such a
-// clock stands still, there is only one tick. To test an expired lease, give NewLeased a [Lease] of
-// your own.
+// With a clock that the test sets ([ClockFunc]), the IDs are the same in each run; while it stands
+// still, there is only one tick. To test an expired lease, give NewLeased a [Lease] of your own.
 //
-// In a [testing/synctest] bubble, clocks and waits follow the bubble's time, which begins before
-// DefaultEpoch: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC). Set Options.Clock
-// to SystemClock(), and do not use the Generator outside the bubble. Without a Clock, tests share
-// Generators: no ID repeats, but the clock goes back when a bubble's time is before the last ID.
+// A [testing/synctest] bubble begins before DefaultEpoch: first sleep until time.Date(2026, 6, 1,
+// 12, 0, 0, 0, time.UTC). Set Options.Clock to SystemClock(), and do not use the Generator outside
+// the bubble. Without a Clock, tests share Generators: no ID repeats, but the clock goes back if a
+// bubble begins before the last ID.
 package snowflake

@@ -9,7 +9,7 @@ import (
 // Epoch is the start of a layout's time, in milliseconds since 1970.
 type Epoch int64
 
-// These never change, because IDs are stored. Those of other systems are in package layouts.
+// The epochs of other systems are in package layouts.
 const (
 	UnixEpoch    Epoch = 0             // 1970-01-01T00:00:00Z
 	DefaultEpoch Epoch = 1767225600000 // 2026-01-01T00:00:00Z
@@ -19,7 +19,7 @@ const (
 // epoch: 36 billion years, well within the range of a time.Time.
 const maxSeconds = 1 << 60
 
-// EpochAt returns t rounded down to a millisecond. It wraps 292 million years from 1970.
+// EpochAt rounds t down to milliseconds. It wraps 292 million years from 1970.
 func EpochAt(t time.Time) Epoch {
 	return Epoch(t.UnixMilli())
 }
@@ -29,8 +29,8 @@ func (e Epoch) Time() time.Time {
 	return time.UnixMilli(int64(e)).UTC()
 }
 
-// String returns e as a date or, if e is not the start of a day, in the format of RFC 3339. If the
-// year does not have four digits, it returns a number.
+// String returns e as a date or, if e is not the start of a day, in the format of RFC 3339; or in
+// Unix milliseconds if the year does not have four digits.
 func (e Epoch) String() string {
 	t := e.Time()
 	switch {

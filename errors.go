@@ -17,8 +17,7 @@ var (
 	// ErrLeaseExpired is matched by the [*LeaseExpiredError] of a call. If a store did not answer,
 	// that error can also match context.DeadlineExceeded, so test for ErrLeaseExpired first.
 	ErrLeaseExpired = errors.New("snowflake: lease expired")
-	// ErrTimeExhausted is returned by New, calls, Encode, Range and Follows for a time past the
-	// layout's end ([Layout.Expires]).
+	// ErrTimeExhausted is returned by New, calls, Encode, Range and Follows after [Layout.Expires].
 	ErrTimeExhausted = errors.New("snowflake: layout has run out of time")
 	// ErrBeforeEpoch is returned by New, calls, Encode and Range for a time before the epoch.
 	ErrBeforeEpoch = errors.New("snowflake: time before the epoch")
@@ -27,12 +26,10 @@ var (
 	ErrInvalidOptions = errors.New("snowflake: invalid options")
 	// ErrInUse is returned by New if the process has a Generator of these bits with other options.
 	ErrInUse = errors.New("snowflake: worker ID in use")
-	// ErrWorkerRange is matched by the [*FieldRangeError] of New, Encode and calls for a worker or a
-	// datacenter.
+	// ErrWorkerRange is matched by a [*FieldRangeError] for a worker or a datacenter.
 	ErrWorkerRange = errors.New("snowflake: worker out of range")
-	// ErrInvalidID is returned by all that reads or writes an ID (see [ID]) and, if an ID has more
-	// bits than its layout, by Check, Follows and New. It is matched by the [*FieldRangeError] of
-	// Encode and calls for a clock sequence or a sequence.
+	// ErrInvalidID is returned by all that reads or writes an ID (see [ID]), by Check, Follows and New
+	// if an ID has more bits than its layout, and matched by some [*FieldRangeError]s.
 	ErrInvalidID = errors.New("snowflake: invalid ID")
 	// ErrInvalidLayout is returned by New, Validate, Encode, Range, Follows and ParseLayout.
 	ErrInvalidLayout = errors.New("snowflake: invalid layout")
@@ -64,9 +61,8 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// LeaseExpiredError is the error of a call whose ID would lie at or past the end of the span that
-// the lease grants, if the lease does not extend the span. It matches [ErrLeaseExpired] and what
-// Cause matches.
+// LeaseExpiredError is the error of a call whose ID would lie at or past the end of the granted
+// span, if the lease does not extend it. It matches [ErrLeaseExpired] and what Cause matches.
 type LeaseExpiredError struct {
 	Worker   int       // the worker ID of the grant
 	NotAfter time.Time // the end of the span or, after a release, of the last tick stamped

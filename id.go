@@ -10,15 +10,15 @@ import (
 	"strconv"
 )
 
-// ID is a snowflake identifier. It is never negative. IDs of one Layout sort by time.
+// ID is a snowflake identifier, never negative. IDs of a Layout sort by time.
 //
-// Texts of an ID are strings of decimal digits. They do not sort as the IDs do; those of
-// [ID.Base32] do. Functions and methods that read an ID accept only the form that they name. For
-// anything else, their errors match [ErrInvalidID], and a method's receiver does not change.
-// Methods that write an ID refuse a negative one in the same way.
+// Texts of an ID are decimal digits, which do not sort as the IDs do; those of [ID.Base32] do.
+// Functions and methods that read an ID accept only the form that they name; otherwise their errors
+// match [ErrInvalidID], and a receiver does not change. Methods that write an ID refuse a negative
+// one likewise.
 type ID int64
 
-// ParseID reads decimal digits without sign, spaces or leading zeros, up to 9223372036854775807.
+// ParseID reads 0 to 1<<63-1 in decimal without sign, spaces or leading zeros.
 func ParseID(s string) (ID, error) { return parseDecimal(s) }
 
 // MustParseID is ParseID for constants. It panics if s is not an ID.
@@ -137,7 +137,7 @@ func (id *ID) fromValue(v any) error {
 func (ID) JSONSchemaAlias() any { return "" }
 
 // UnmarshalJSON reads a string that ParseID reads, written without escapes, or an integer without
-// sign, fraction or exponent. If the value is null, id does not change.
+// sign, fraction or exponent. Null does not change id.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil
@@ -179,7 +179,7 @@ func (id *ID) Scan(src any) error {
 
 // UnmarshalBSONValue reads a value for version 2 of MongoDB's driver: an integer, a text that
 // ParseID reads, or a double that is a whole number below 2^53, because a greater one may have been
-// rounded. If the value is null, id becomes 0, as the driver's integers do.
+// rounded. Null makes id 0, as it does the driver's integers.
 func (id *ID) UnmarshalBSONValue(typ byte, data []byte) error {
 	const double, text, null, int32Type, int64Type = 0x01, 0x02, 0x0a, 0x10, 0x12
 	switch n := len(data); {
@@ -239,8 +239,7 @@ func digitValues(digits string) (values [256]byte) {
 	return values
 }
 
-// Base32 returns id in Crockford's base 32: 13 capitals and digits that sort as
-// the IDs do.
+// Base32 returns id in Crockford's base 32: 13 characters that sort as IDs do.
 func (id ID) Base32() string {
 	var b [base32Len]byte
 	v := uint64(id)
@@ -251,11 +250,11 @@ func (id ID) Base32() string {
 	return string(b[:])
 }
 
-// Base58 returns id in base 58, in 1 to 11 characters of bwmarrin/snowflake's alphabet, which has
-// the small letters before the capitals. The texts do not sort as the IDs do.
+// Base58 returns id in base 58: 1 to 11 characters of bwmarrin/snowflake's alphabet, in which small
+// letters come before capitals. They do not sort as IDs do.
 //
-// HAZARD: in a database whose collation takes a for A, as MariaDB's and MySQL's do by default, half
-// of the rows are lost if the text is the key. Use a binary collation.
+// HAZARD: if the text is a key, use a binary collation. Otherwise half of the rows are lost if a
+// equals A, as by default in MariaDB and MySQL.
 func (id ID) Base58() string {
 	var b [base58Max]byte
 	v, i := uint64(id), base58Max
@@ -292,7 +291,7 @@ func ParseBase32(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase58 reads the text of [ID.Base58], without leading 1s, which are zeros.
+// ParseBase58 reads the text of [ID.Base58], without leading zeros, written 1.
 func ParseBase58(s string) (ID, error) {
 	if len(s) == 0 || len(s) > base58Max {
 		return 0, parseError("base 58", s, "it is not 1 to 11 characters")

@@ -11,8 +11,8 @@ import (
 )
 
 // Layout divides the bits of an ID among its fields: from high to low time, clock sequence,
-// datacenter, worker and sequence. Every field but time may have no bits. Layouts can be compared
-// with ==. The package doc has the HAZARD of a change.
+// datacenter, worker and sequence. Only time must have bits. Layouts can be compared with ==. The
+// package doc has the HAZARD of a change.
 type Layout struct {
 	Epoch          Epoch         `json:"epochMillis"`    // the start of time
 	Unit           time.Duration `json:"unitNanos"`      // the length of a tick
@@ -32,7 +32,7 @@ func DefaultLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
 }
 
-// ClockSeqLayout is DefaultLayout with 3 of the worker's bits for a clock sequence.
+// ClockSeqLayout is DefaultLayout with 3 bits of clock sequence, 7 of worker.
 func ClockSeqLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 12}
 }
@@ -44,8 +44,8 @@ func JSSafeLayout() Layout {
 }
 
 // Validate returns an error that matches [ErrInvalidLayout] if Unit is not positive, if there are
-// no time bits or more than 63 bits in all, if a field is wider than an int, or if the last tick is
-// more than 36 billion years from the epoch.
+// no time bits or more than 63 bits in all, if a field is wider than an int, or if the time is over
+// 36 billion years.
 func (l Layout) Validate() error {
 	if l.Unit <= 0 {
 		return fmt.Errorf("%w: unit %v is not positive", ErrInvalidLayout, l.Unit)
@@ -82,15 +82,10 @@ func (l Layout) Check(id ID) error {
 	return nil
 }
 
-// String returns the layout as ParseLayout reads it: the widths of its fields in bits, from high to
-// low, the epoch and the unit.
+// String returns the layout as [ParseLayout] reads it, such as 41/10/12@2026-01-01,1ms: the widths
+// of its fields in bits, the epoch as [Epoch.String] returns it, and the unit.
 //
-//	41/10/12@2026-01-01,1ms                      time/worker/sequence
-//	41/3/7/12@2026-01-01,1ms                     time/clock sequence/worker/sequence
-//	41/0/5/5/12@2010-11-04T01:42:54.657Z,1ms     time/clock sequence/datacenter/worker/sequence
-//	39/16/8@2014-09-01,10ms,worker-last          time/worker/sequence, the worker in the lowest bits
-//
-// If the epoch's year does not have four digits, the epoch is written in Unix milliseconds.
+//	time[/clock sequence[/datacenter]]/worker/sequence@epoch,unit[,worker-last]
 func (l Layout) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d/", l.TimeBits)

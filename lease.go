@@ -9,7 +9,7 @@ import (
 )
 
 // Lease lends a worker ID to a Generator for a span of time. The leases of package lease renew
-// themselves; one that you write may be an [Extender] or a [Bumper], too.
+// themselves; another may be an [Extender] or a [Bumper], too.
 type Lease interface {
 	// Grant returns what may be stamped now. It is called with the generator's lock held and must
 	// not block. A later Grant may have a later To, another worker ID or another clock sequence.
@@ -19,7 +19,7 @@ type Lease interface {
 	Grant() Grant
 }
 
-// Grant is a span of time whose ticks may be stamped with a worker ID and a clock sequence.
+// Grant is a span of time to be stamped with a worker ID and clock sequence.
 type Grant struct {
 	Worker, ClockSeq int
 	From, To         time.Time // the span is [From, To)
@@ -28,12 +28,11 @@ type Grant struct {
 // Extender is a Lease that can be asked to grant more.
 type Extender interface {
 	Lease
-	// Extend is called, without the generator's lock, when no time before g.To is left to stamp.
-	// now is the clock's reading: if it has reached g.To, Extend should ask for more at once;
-	// otherwise Options.BorrowAhead ran into the span's end, and Extend should wait for the regular
-	// renewal. Extend returns nil once Grant returns another grant than g, or an error, which
-	// becomes the Cause of a LeaseExpiredError unless ctx is done. A call to the generator calls
-	// Extend at most 100 times.
+	// Extend is called, without the generator's lock, when no time before g.To is left to stamp. If
+	// now, the clock's reading, has reached g.To, Extend should ask for more at once; otherwise
+	// Options.BorrowAhead ran into the end, and Extend should wait for the regular renewal. It returns
+	// nil once Grant returns another grant than g, or an error, which becomes the Cause of a
+	// LeaseExpiredError unless ctx is done. A call to the generator calls Extend at most 100 times.
 	Extend(ctx context.Context, g Grant, now time.Time) error
 }
 

@@ -7,33 +7,29 @@ import (
 	"time"
 )
 
-// Options configure a Generator. A nil *Options, and the zero value of a field, mean the defaults.
+// Options configure a Generator. Nil, and zero values, mean the defaults.
 type Options struct {
 	Layout     Layout         // by default DefaultLayout(); with a lease see NewLeased
 	Datacenter int            // the value of the datacenter bits, if the layout has them
 	OnBackward BackwardPolicy // by default WaitPolicy(10*time.Millisecond)
-	// Clock tells the time. The default is SystemClock(); with a lease see NewLeased. If Clock is
-	// set, also to SystemClock(), New makes a Generator that the rest of the process does not share.
-	// With a clock of your own, each ID costs a call of Now, and a saturated generator loses the
-	// ticks through which its callers oversleep.
+	// Clock is by default SystemClock(); with a lease see NewLeased. If it is set, also to
+	// SystemClock(), New makes a Generator that the rest of the process does not share. A clock of
+	// your own costs a call of Now for each ID, and the ticks through which waiting callers oversleep.
 	Clock Clock
-	// BorrowAhead bounds the lead of timestamps over the clock when a tick's sequence is spent: the
-	// IDs of BorrowAhead/Unit ticks are issued without a wait. The maximum is the time that the
-	// layout lasts. If it is 0, callers wait for the next tick.
+	// BorrowAhead bounds the lead of timestamps over the clock: when a tick's sequence is spent, the
+	// IDs of BorrowAhead/Unit ticks are issued without a wait. The maximum is the layout's time.
 	BorrowAhead time.Duration
-	// RewindTicks is the number of ticks that RewindPolicy may go back from the latest stamped tick,
-	// 0 to 1<<20. It must exceed the largest step back that you want to survive. A tick takes 16
-	// bytes.
+	// RewindTicks, 0 to 1<<20, is the number of ticks that RewindPolicy may go back from the latest
+	// stamped tick. It must exceed the largest step back to be survived. A tick takes 16 bytes.
 	RewindTicks int
-	// RandomStart begins each tick's sequence at a random value in its lower half or, if the
-	// sequence has one bit, at 0 or 1. Without it, nearly all IDs at low traffic have the sequence
-	// 0, so they fall on one shard and are easy to guess.
+	// RandomStart begins each tick's sequence at random in its lower half or, with one bit, at 0 or 1.
+	// Without it, most IDs at low traffic have sequence 0: they fall on one shard, and can be guessed.
 	RandomStart bool
 	// After makes all IDs greater than this ID. Set it to SELECT coalesce(max(id), 0) to continue
-	// after the IDs of an earlier process with this worker ID. A clock that reads earlier than After
-	// counts as having gone back. An After more than a day ahead of the clock is refused, because it
-	// is most likely an ID of another layout, or the clock is wrong. An After more than two years
-	// behind is logged to slog.Default(), because it may be an ID of another epoch.
+	// after an earlier process with this worker ID. A clock that reads earlier than After counts as
+	// having gone back. An After more than a day ahead of the clock is refused: it is most likely of
+	// another layout, or the clock is wrong. An After more than two years behind may be of another
+	// epoch, and is logged to slog.Default().
 	After ID
 }
 

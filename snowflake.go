@@ -39,11 +39,11 @@ type generator struct {
 // New returns the Generator of this process for a worker ID. While it is in use, no other process
 // may use the same worker ID, datacenter and layout. The package doc has the HAZARD of a restart.
 //
-// If Options.Clock is nil, a process has one such Generator for good: New returns the same one
-// again, even if the program has dropped it. If Options.After is ahead, New moves the Generator
-// forward; calls that already wait may still return lower IDs. If another option differs, or a
-// layout that divides the same bits differently, the error matches [ErrInUse]. Policies are compared
-// with ==, and two BackwardFuncs count as different: set OnBackward to a pointer to one.
+// If Options.Clock is nil, a process has one such Generator for good: New returns it again, even if
+// the program has dropped it. If Options.After is ahead, New moves it forward; calls that already
+// wait may still return lower IDs. If another option differs, or a layout divides the same bits
+// differently, the error matches [ErrInUse]. Policies are compared with ==, and two BackwardFuncs
+// count as different: set OnBackward to a pointer to one.
 //
 // HAZARD: Generators with the same worker issue the same IDs if New and NewLeased made them, if
 // Options.Clock is set, or if their layouts have another epoch, unit or number of bits below the
@@ -60,12 +60,12 @@ func New(worker int, opts *Options) (*Generator, error) {
 }
 
 // NewLeased returns a Generator that stamps only what l grants. If the granted span has not begun,
-// the clock counts as having gone back. Errors are those of New, or the lease's. After an error, the
-// caller must still release the lease.
+// the clock counts as having gone back. Errors are those of New, or the lease's. After an error,
+// the lease must still be released.
 //
-// A lease of package lease has a layout and a clock: Options.Layout need not be set, and must be the
-// same; Options.Clock replaces the clock for the Generator alone. A Lease that you write sets such
-// defaults with methods Layout() Layout and Clock() Clock.
+// A lease of package lease has a layout and a clock: Options.Layout need not be set, and must be
+// the same; Options.Clock replaces the clock for the Generator alone. A Lease that you write sets
+// such defaults with methods Layout() Layout and Clock() Clock.
 //
 // HAZARD: a lease serves one Generator: two would issue the same IDs. The leases of package lease
 // refuse the second.
@@ -120,8 +120,8 @@ func newGenerator(worker int, lease Lease, o *Options) (*Generator, error) {
 // NextID returns a new ID. If the tick's sequence is spent, it waits for a tick that has IDs left.
 // If the clock has gone back, it does what the policy says. The package doc bounds these waits.
 //
-// A call that returns an error has changed nothing: no ID can repeat, and the next call gets the ID
-// that this one waited for, unless a greater ID was returned in between.
+// A call that returns an error has changed nothing: the next call gets the ID that this one waited
+// for, unless a greater one was returned in between.
 func (g *Generator) NextID() (ID, error) {
 	if g == nil {
 		return 0, errNotMade
@@ -142,9 +142,9 @@ func (g *Generator) NextID() (ID, error) {
 	return r.first, g.refuse(err)
 }
 
-// NextIDContext is NextID with a wait that ctx bounds. If ctx is done before the call's tick begins,
-// it returns ctx's error. If the tick begins after ctx's deadline, it returns an error that matches
-// [context.DeadlineExceeded] at once.
+// NextIDContext is NextID with a wait that ctx bounds. If ctx is done before the call's tick
+// begins, it returns ctx's error; if the tick begins after ctx's deadline, at once an error that
+// matches [context.DeadlineExceeded].
 func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 	if g == nil {
 		return 0, errNotMade
@@ -160,8 +160,8 @@ func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 }
 
 // Fill fills dst with new IDs in increasing order, whatever the policy. Between ticks it waits as
-// NextIDContext does. After an error, dst[:n] holds new IDs that the caller may use. If dst is
-// empty, Fill returns 0 and ctx's error.
+// NextIDContext does. After an error, dst[:n] holds IDs to be used. If dst is empty, Fill returns 0
+// and ctx's error.
 func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 	if g == nil || g.seq.layout == (Layout{}) {
 		return 0, errNotMade
