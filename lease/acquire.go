@@ -17,28 +17,27 @@ import (
 // Acquire takes a worker ID for opts.Owner, and keeps it until Release. ctx bounds the acquisition
 // only: the lease continues after ctx is done.
 //
-// Acquire prefers the worker ID that the owner had last, and otherwise takes a free one at random.
-// A worker ID is free if its bound has passed. If there is none, Acquire takes one whose bound
-// passes within a window (Options.Window), and waits. So when Acquire returns, the lease may issue
-// IDs.
+// Acquire prefers the worker ID that the owner had last, and otherwise takes a free one, whose
+// bound has passed, at random. If there is none, it takes one whose bound passes within a window
+// (Options.Window), and waits. So when Acquire returns, the lease may issue IDs.
 //
 // If the store has no entries, it is new or has lost them. Acquire then waits for [MaxWindow] and a
 // minute, until every window that may still be open has ended; in a directory without any sign of
-// use, for Options.Window (see [File]). Several processes share this wait, even one after the
-// other. If ctx ends first, the error matches [ErrWiped]. [Init] and Options.NewStore end the wait.
+// use, for Options.Window (see [File]). Processes share this wait, even one after the other. If ctx
+// ends first, the error matches [ErrWiped]. [Init] and Options.NewStore end the wait.
 //
 // If all worker IDs are held, Acquire waits for one and a half times the longest window, its own or
-// a holder's, for one to be released or its holder to be dead; if a record is lost, until its
-// worker ID may be used. Then it returns an [*ExhaustedError].
+// a holder's; if a record is lost, until its worker ID may be used. Then it returns an
+// [*ExhaustedError].
 //
-// After an error whose cause can pass, Acquire asks again until ctx is done or, if ctx has no
-// deadline, for one to two minutes, and logs why. Such causes are a store that fails, a name that
-// does not resolve, and a wrong clock: all bounds are in the future, because this host's clock was
-// set back ([*snowflake.ClockBackwardError]); the clock is ahead ([ErrClockLeap]), or not known to
-// be right ([ErrClockUnsynchronized]). Acquire returns an error at once only if waiting cannot
-// help: for invalid options, another layout, a record that cannot be read, a service that lacks
-// what the store needs ([errors.ErrUnsupported]), what matches [ErrRefused], such as a wrong
-// password, and ErrLost if the machine was cloned with the directory of the store or of LocalCopy.
+// After an error whose cause can pass, Acquire logs it, and asks again until ctx is done or, if ctx
+// has no deadline, for one to two minutes: if the store fails or its name does not resolve; if all
+// bounds are in the future, because this host's clock was set back
+// ([*snowflake.ClockBackwardError]); if the clock is ahead ([ErrClockLeap]), or not known to be
+// right ([ErrClockUnsynchronized]). Acquire returns at once what waiting cannot mend: invalid
+// options, another layout, a record that cannot be read, a service that lacks what the store needs
+// ([errors.ErrUnsupported]), what matches [ErrRefused] (such as a wrong password), and ErrLost if
+// the directory of the store or LocalCopy was cloned with the machine.
 //
 // If Acquire fails, it frees the worker IDs that it took on the way; if the store is slow, in the
 // background.

@@ -15,7 +15,7 @@
 //
 // [File] is the embedded store, for the processes of one host. A fleet uses package sqllease,
 // redislease, etcdlease, zklease, k8slease, natslease, s3lease or dynamolease, each in a
-// subdirectory and, except sqllease, a module of its own, or a [Store] that you write.
+// subdirectory and, except sqllease, a module of its own, or your own [Store].
 //
 // # Terms
 //
@@ -48,7 +48,7 @@
 //	B's window                                    [=================)    the bound 8 s
 //
 // At 3 s, A is paused. B finds the bound 5 s, so its window begins there. At 6 s, A wakes up. Its
-// window ended at 5 s, so it stamps nothing more, and takes another worker ID.
+// window has ended, so it stamps nothing more, and takes another worker ID.
 //
 // # The protocol
 //
@@ -110,9 +110,8 @@
 // the new window begins, as every holder's does, at the bound in the store or later; and at
 // the bound that the lease remembers or later, in case the record of w was lost.
 //
-// order: Under w' the generator begins with the tick after its last tick under w, or with
-// the first tick of the new window if that is later. So later IDs are greater, even if w' is
-// less than w.
+// order: Under w' the generator begins with the tick after its last tick under w, or with the first
+// tick of the new window if that is later. So IDs rise, even if w' is less than w.
 //
 // release: After a replacement the generator reports the first instant that it did not stamp,
 // under any worker ID. If it has not stamped w' yet, this instant belongs to w. So Release
@@ -136,8 +135,8 @@
 //
 //   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
 //     may, as long as its window lasts and less than a window has passed since its last save, by
-//     every clock that can tell (tenure.Tenure.restore, protocol.Record.Restorable), and no release has
-//     gone without an answer (it may have freed the worker ID). If only the engine's clock says
+//     every clock that can tell (tenure.Tenure.restore, protocol.Record.Restorable), and no release
+//     has gone without an answer (it may have freed the worker ID). If only the engine's clock says
 //     that it is too late, the holder asks again until its window ends. The bound does not move in
 //     the same save. The holder looks again when it knows that the record is there
 //     (tenure.Tenure.mayRestore): if it is too late by then, the worker ID is lost.
@@ -225,7 +224,7 @@
 //
 // # While the store is away
 //
-// A holder issues IDs until its window ends, and again, by itself, when the store is back.
+// A holder issues IDs until its window ends, and again when the store is back.
 //
 // copy: With Options.LocalCopy it continues for longer, and can also start. The record that counts
 // is then a file on the holder's host. It is saved there before it is used, and in the store as
@@ -256,7 +255,7 @@
 //     before its clock, because the generator's clock may lag by as much (tenure.Rules.WindowFrom).
 //     Then it looks at the proposed instant, and begins there or later (tenure.Above).
 //
-// INVARIANT: a holder that renews issues no ID whose time is before a published instant.
+// INVARIANT: a holder that renews issues no ID before a published instant.
 //
 // Why it holds. Let R be published, after P was proposed, R <= P, and a list was read. If the
 // holder's window was saved before the list, its floor was in the list, so R is not after it; a
@@ -271,9 +270,9 @@
 // (protocol.Lowest). If it is replaced before, the next holder's record keeps what it may still
 // stamp (protocol.Record.Prior). So does the record of a lease that was released without a
 // generator (Lease.Release). If a holder renews after so long a silence, it looks at the watermark,
-// as a newcomer does (tenure.Tenure.Overdue). Until then it may issue IDs in the rest of a window that
-// the watermark has passed, if its clock still reads a time in it; and a transaction that it began
-// before may still commit. Only the database can stop these: docs/watermark.md shows how.
+// as a newcomer does (tenure.Tenure.Overdue). Until then it may issue IDs in the rest of a window
+// that the watermark has passed, if its clock still reads a time in it; and a transaction that it
+// began before may still commit. Only the database can stop these: docs/watermark.md shows how.
 //
 // HAZARD: if the store has no clock, and the holder's machine stood still in a way that its clocks
 // do not show, the holder does not know that it counted as dead, and does not look.
@@ -299,11 +298,11 @@
 // # Hazards
 //
 // HAZARD: IDs are unique within one store. Processes with different stores hold the same worker
-// IDs, and issue the same IDs, unless their datacenters differ, or Options.First and Count do.
+// IDs, and issue the same IDs, unless their datacenters or ranges (Options.First, Count) differ.
 //
 // HAZARD: an engine that loses acknowledged writes in a failover, or is restored from a
 // backup, loses bounds. The windows of two holders may then overlap by what was lost, and
-// IDs may repeat. Entries that are gone altogether are no such loss: see above.
+// IDs may repeat. Entries that are gone are no such loss: see above.
 //
 // HAZARD: if the record and the mark of a worker ID are removed alone, and the entry "store"
 // stays, the worker ID counts as unused. IDs may repeat until its holder renews.

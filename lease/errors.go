@@ -17,8 +17,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 )
 
-// Errors of this package match one of these variables, an error of package snowflake, the error of
-// the caller's context, or an error of the store's engine.
+// Errors match one of these, an error of package snowflake, the error of the caller's context, or
+// an error of the store's engine.
 var (
 	// ErrExhausted is matched by the [*ExhaustedError] of Acquire.
 	ErrExhausted = errors.New("lease: no worker ID is free")
@@ -27,8 +27,7 @@ var (
 	// ErrClockLeap is matched by the [*ClockLeapError] of Acquire. Stats and the cause of a
 	// snowflake.LeaseExpiredError match it while the clock is too far ahead.
 	ErrClockLeap = errors.New("lease: the clock leapt forward")
-	// ErrClockUnsynchronized is returned by Acquire if the clock may be off by more than
-	// Options.MaxClockError.
+	// ErrClockUnsynchronized is returned by Acquire if the clock's error may exceed MaxClockError.
 	ErrClockUnsynchronized = errors.New("lease: the clock is not known to be right")
 	// ErrWiped is returned by Acquire if its context ends during a wait because the store is new or
 	// has lost entries, and by Watermark, ReadHistory and Holders during such a wait. Stats match it
@@ -47,8 +46,7 @@ var (
 	// be put back. Stats and the cause of a snowflake.LeaseExpiredError match it until the worker ID
 	// is replaced; with OnLoss: Stop, Lease.Err matches it too.
 	ErrLost = protocol.ErrLost
-	// ErrReleased is returned by Lease.Err after Release. It is also the cause of the generator's
-	// snowflake.LeaseExpiredError then.
+	// ErrReleased is returned by Lease.Err after Release, and is the cause of the generator's errors.
 	ErrReleased = errors.New("lease: released")
 
 	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the ID.
@@ -72,8 +70,8 @@ var (
 	ErrRefused   = driver.ErrRefused  // see package driver
 )
 
-// ExhaustedError is the error of Acquire if no worker ID of the range came free within one and a
-// half times the longest window. It matches [ErrExhausted].
+// ExhaustedError is the error of Acquire if no worker ID of the range came free in one and a half
+// of the longest windows. It matches [ErrExhausted].
 type ExhaustedError struct {
 	First, Last int           // the range
 	Holders     []Holder      // the holders, by worker; if Owner is set, the owner's alone
@@ -132,8 +130,7 @@ func (e *LayoutError) Error() string {
 
 func (e *LayoutError) Is(target error) bool { return target == ErrLayout }
 
-// ClockLeapError reports a bound that was refused because it lies too far ahead. It matches
-// [ErrClockLeap].
+// ClockLeapError reports a bound that is too far ahead. It matches [ErrClockLeap].
 type ClockLeapError struct {
 	Worker   int
 	Bound    time.Time     // the refused bound

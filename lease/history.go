@@ -13,13 +13,12 @@ import (
 // for one. Any number of goroutines may use it.
 type History struct{ index history.Index }
 
-// ReadHistory reads the records and the history in s. The result is right for all IDs that were
-// issued before the call. So first read the IDs, and then the history: a later ID may look as if
-// nobody had issued it.
+// ReadHistory reads the records and the history in s. The result is right for IDs that were issued
+// before the call: read the IDs first, because a later one may look as if nobody had issued it.
 //
-// If some entries cannot be read, ReadHistory returns a History that answers ErrForgotten where
-// they may be missing, and an error that joins the reasons, each of which matches [ErrBadRecord].
-// If the store has no entries, the error matches [ErrWiped]. Other errors are the store's.
+// If some entries cannot be read, the History answers ErrForgotten where they may be missing, and
+// the error joins the reasons, each of which matches ErrBadRecord. If there are no entries, it
+// matches ErrWiped. Other errors are the store's.
 func ReadHistory(ctx context.Context, s Store) (*History, error) {
 	index, err := history.Read(book.LineTo(ctx, s))
 	if index == nil {
@@ -31,12 +30,12 @@ func ReadHistory(ctx context.Context, s Store) (*History, error) {
 // Layout returns the layout of the store's IDs.
 func (h *History) Layout() snowflake.Layout { return h.index.Layout() }
 
-// Begins returns the start of the store's first holding, or the zero time if there is none.
+// Begins returns the start of the store's first holding, or the zero time.
 func (h *History) Begins() time.Time { return h.index.Begins() }
 
-// Whois is the function [Whois] for this History, without the texts of its errors. If id is not of
-// the layout, [ErrNeverIssued] also matches snowflake.ErrInvalidID. Whois ignores the datacenter,
-// and allocates nothing. The Holding is nil if there is an error, and must not be changed.
+// Whois is the function [Whois], with shorter errors and without allocations. If id is not of the
+// layout, ErrNeverIssued also matches snowflake.ErrInvalidID. The datacenter is ignored. The
+// Holding, nil with an error, must not be changed.
 func (h *History) Whois(id snowflake.ID) (*Holding, error) {
 	by, err := h.index.Whois(id)
 	return (*Holding)(by), err

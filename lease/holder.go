@@ -69,8 +69,8 @@ func holderOf(r protocol.Record) Holder {
 }
 
 // Holding is a span of ID time, [From, To), in which one holder alone could issue IDs with a worker
-// ID and clock sequence. It may begin up to a window before the holder's process, because the
-// process's clock may be set back, and end after it.
+// ID and clock sequence. It may begin up to a window before the holder's process, whose clock may
+// be set back, and end after it.
 type Holding struct {
 	Worker   int       `json:"worker"`
 	ClockSeq int       `json:"clockSeq"`

@@ -12,13 +12,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Init opens a store that has never been used, so that the first start does not wait. Run it once,
-// as you run a migration. A start that waits already continues within two seconds, if the store has
-// no record yet. If layout is zero, it is snowflake.DefaultLayout().
+// Init opens a store that has never been used, so that the first start does not wait: run it once,
+// like a migration. A start that waits already continues within two seconds, if the store has no
+// record yet. The zero layout stands for snowflake.DefaultLayout().
 //
 // In any other store, Init changes nothing, and the error matches [ErrInitialized] and names the
-// entry that it found. If the store has another layout, the error matches [ErrLayout], too. Other
-// errors match snowflake.ErrInvalidLayout, or are the store's; Init may then be called again.
+// entry that it found. If the store has another layout, the error matches ErrLayout, too. Other
+// errors match snowflake.ErrInvalidLayout, or are the store's; then Init may be called again.
 //
 // HAZARD: if the store was in use and has lost all of its entries, IDs may repeat until a live
 // holder has put its record back. Then starts wait again.

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/tenure"
 )
 
-// Lease is a worker ID that renews itself, and is replaced by another one if it is lost, for
-// [snowflake.NewLeased]. Its methods may be called by any number of goroutines.
+// Lease is a worker ID that renews itself, and is replaced if it is lost, for
+// [snowflake.NewLeased]. Any number of goroutines may use it.
 type Lease struct {
 	private // the terms for the generator
 	o       Options
@@ -89,7 +89,7 @@ func newLease(s Store, o Options) *Lease {
 	return l
 }
 
-// Grant returns the worker ID, with the span of time in which the generator may stamp it.
+// Grant returns the worker ID, with the span of time to be stamped with it.
 func (l *Lease) Grant() snowflake.Grant {
 	if g := l.grant.Load(); g != nil {
 		return g.Grant
@@ -125,8 +125,8 @@ func (l *Lease) bind(b binding) error {
 }
 
 // Done returns a channel that is closed when the lease ends: when it is released or, with OnLoss:
-// Stop, when its worker ID is lost. After Release, the generator issues no more IDs. After a loss,
-// it may issue IDs until the window ends.
+// Stop, when its worker ID is lost. After Release, the generator issues no more IDs; after a loss,
+// none after the window's end.
 func (l *Lease) Done() <-chan struct{} { return l.done }
 
 // Err returns nil until Done is closed, and then an error that matches ErrReleased or ErrLost.
@@ -137,8 +137,8 @@ func (l *Lease) Err() error {
 }
 
 // AcceptLeap lets the next successful renewal move the bound however far the clock has leapt. Call
-// it if Stats shows an error that matches [ErrClockLeap], and you know that the clock is right.
-// Without it, the lease accepts the leap when it has lasted (see the package doc).
+// it if Stats shows an error that matches [ErrClockLeap], and the clock is right. Otherwise the
+// lease accepts a leap that lasts (see the package doc).
 func (l *Lease) AcceptLeap() { l.accepted.Store(true) }
 
 // Stats returns the state of the lease, and its counters.

@@ -33,18 +33,16 @@ func withLocalCopy(ctx context.Context, s, local Store, o *Options) (Store, erro
 
 // Retire gives up a worker ID whose LocalCopy is gone for good: its directory was in an emptyDir,
 // or the disk was replaced. Until then the worker ID is kept for its owner, and its record keeps
-// the [Watermark] back. Afterwards the worker ID is not used again, and keeps the watermark back
-// only until its bound has passed. Whois still returns ErrNotReported for unreported IDs of the
-// owner.
+// the [Watermark] back. Afterwards it is not used again, and keeps the watermark back until its
+// bound has passed. Whois still returns ErrNotReported for unreported IDs of the owner.
 //
-// Retire returns when the record has not changed for the holder's window, which may be known
-// already. If the record changes, or its holder has no LocalCopy, the error is a [*RetireError].
-// Other errors are the store's, or ctx's. Retire may be called again.
+// Retire waits until the record is known not to have changed for its holder's window. If it
+// changes, or its holder has no LocalCopy, the error is a [*RetireError]. Other errors are the
+// store's, or ctx's. Retire may be called again.
 //
 // HAZARD: if the directory exists after all, no ID repeats. But until the store answers, a process
 // with the directory issues IDs that the watermark may have passed, and a reader misses their rows.
-// When the store answers, the process takes another worker ID and removes its copy, and Whois
-// cannot find unreported IDs any more.
+// Then it takes another worker ID and removes its copy, and Whois cannot find unreported IDs.
 func Retire(ctx context.Context, s Store, worker int) error {
 	w := book.WatchOf(s)
 	r, refused, err := localcopy.Retire(book.LineTo(ctx, s), &w, worker)

@@ -23,59 +23,53 @@ import (
 type OnLoss uint8
 
 const (
-	// Replace takes another worker ID in the background, as soon as it can. The generator continues
-	// with it, and its IDs stay in order. With ReuseKeep, Replace waits for the owner's own worker ID
-	// as long as the store keeps it for this owner.
+	// Replace takes another worker ID in the background. The generator continues with it, and its IDs
+	// stay in order. With ReuseKeep, Replace waits for the owner's own as long as the store keeps it.
 	Replace OnLoss = iota
 	// Stop ends the lease: Done closes, and Err matches ErrLost.
 	Stop
 )
 
-// Options are the settings of Acquire. A nil *Options, and the zero value, consist entirely of
-// defaults.
+// Options are the settings of Acquire. Nil, and zero values, mean defaults.
 type Options struct {
 	// Layout is the layout of the IDs. The default is snowflake.DefaultLayout(). Like Clock, it is
 	// the generator's, too: see snowflake.NewLeased.
 	Layout snowflake.Layout
 
-	// Owner names the process in errors and in Whois. An owner gets a worker ID that it had before,
-	// if one is free. Choose a name that stays the same across restarts and differs for each process,
+	// Owner names the process in errors and in Whois. An owner gets a worker ID that it had before, if
+	// one is free. Choose a name that differs for each process and stays the same across restarts,
 	// such as a pod's name. If two live processes have the same Owner, each logs it once (the older
-	// one within 18 windows), except with ReuseOnce. The default is the host's name; because several
-	// processes of a host may have it on purpose, they do not log it.
+	// one within 18 windows), except with ReuseOnce. The default is the host's name, and is not
+	// logged.
 	Owner string
 
-	// Window is how far ahead of the clock each saved bound lies. The lease saves a later bound every
+	// Window is the length of a window: the lead over the clock of each bound that is saved, every
 	// third of a window. The default is that of the store ([driver.Windower]) or 3 s, and at least 3
 	// ticks of the layout. The least is 1 ms and a tick, the most [MaxWindow]. A window must be
 	// several times as long as a save takes, or renewals time out; the store's default is right.
 	//
 	// If the store goes away, IDs are issued for at least two thirds of a window. To bridge an outage,
-	// such as a failover of the store, choose one and a half times its length. 3 s suits a file, 30 s
-	// a fleet. A short window costs load. A long window costs time after a crash: the dead process's
-	// worker ID stays unused for a window. So the range needs as many spare worker IDs as processes
-	// may crash in one window, and with ReuseKeep the owner waits.
+	// such as a failover of the store, choose one and a half times its length. A short window costs
+	// load: 3 s suits a file, 30 s a fleet. A long one costs time after a crash, for which the dead
+	// process's worker ID stays unused: the range needs as many spare worker IDs as processes may
+	// crash in one window, and with ReuseKeep the owner waits.
 	Window time.Duration
 
 	// FloorEvery is the interval of renewals while somebody reads the [Watermark], which then lags by
-	// as much, even while processes start or are replaced. Choose the reader's interval, such as
-	// 100 ms. The lease looks three times in a window for readers, so the first readings, and
-	// readings after a [Lease.Hold] of more than a window, may lag by a third of a window more. The
-	// default, and the most, is a third of Window; the least is 1 ms and a tick.
+	// as much, even while processes start or are replaced. Choose the reader's interval, such as 100
+	// ms. The first readings, and readings after a [Lease.Hold] of more than a window, may lag by a
+	// third of a window more. The default, and the most, is a third of Window; the least is 1 ms and a
+	// tick.
 	FloorEvery time.Duration
 
-	// First and Count are the range of worker IDs: Count worker IDs, beginning with First. Without a
-	// Count, the range ends with the layout's last worker ID.
+	// First and Count are the range: Count worker IDs from First on; 0: up to the layout's last one.
 	First, Count int
 
 	Reuse Reuse // the use of the worker ID after this lease
 
 	// NewStore opens a store that has never been used, as [Init] does, at each start: in tests and on
-	// a laptop. If the store has the record of a worker ID, or a trace of one, Acquire waits
-	// nevertheless, and logs why.
-	//
-	// HAZARD: if the store was in use and has lost its entries, IDs may repeat until a live holder has
-	// put its record back.
+	// a laptop. It has Init's HAZARD. If the store has the record of a worker ID, or a trace of one,
+	// Acquire waits nevertheless, and logs why.
 	NewStore bool
 
 	OnLoss OnLoss // the reaction to the loss of the worker ID
@@ -86,43 +80,41 @@ type Options struct {
 	// to another, until the bound has passed.
 	//
 	// It needs Reuse: ReuseKeep, because while the store is away nobody can ask whether another
-	// process got the worker ID. For the same reason the directory's identity is a part of the owner's
-	// name: if the directory is lost, or the owner moves to another host, the owner gets another
-	// worker ID, and the lost one keeps the [Watermark] back until somebody calls [Retire]. If the
-	// copy is removed during the lease, the worker ID is lost (see OnLoss).
+	// process got the worker ID. So the directory's identity is a part of the owner's name: if the
+	// directory is lost, or the owner moves to another host, the owner gets another worker ID, and the
+	// lost one keeps the [Watermark] back until somebody calls [Retire]. If the copy is removed during
+	// the lease, the worker ID is lost (see OnLoss).
 	//
 	// HAZARD: IDs may repeat if the directory is copied or restored from a backup, because the owner
 	// then exists twice; or if the store loses the worker ID's record while the owner cannot reach it,
-	// because the store then gives the worker ID to another owner.
+	// and gives the worker ID to another owner.
 	LocalCopy string
 
-	// MaxLeap bounds a leap of the clock forward. After a larger leap, IDs stop at the end of the
-	// window, because a bound in the store cannot go back: see the package doc. The default is 1
-	// minute.
+	// MaxLeap bounds a leap of the clock forward. After a larger one, IDs stop at the end of the
+	// window, because a bound cannot go back: see the package doc. The default is 1 minute.
 	MaxLeap time.Duration
 
-	// History is the time for which the store keeps the earlier holders of a worker ID, for [Whois],
-	// in ID time. Older holders are dropped when a worker ID or clock sequence changes hands. The
+	// History is the time, in ID time, for which the store keeps the earlier holders of a worker ID,
+	// for [Whois]. Older ones are dropped when a worker ID or clock sequence changes hands. The
 	// default is 90 days.
 	History time.Duration
 
 	// VMClock is the path of a device that reports clones of the machine, such as another start of a
 	// snapshot. After a clone, nothing more of the window is stamped, and the lease takes another
-	// worker ID; with ReuseKeep only one copy gets one, because all copies have the same owner. With
+	// worker ID; with ReuseKeep only one copy gets one, because all have the same owner. With
 	// LocalCopy or the store of File the lease ends, and an Acquire fails, because the directory was
-	// cloned, too. An ID that was returned before the snapshot exists in each copy.
-	//
-	// The default is /dev/vmclock0 if it can be used: see Guarded in [Stats]. If another path cannot
-	// be used, Acquire fails. Linux only.
+	// cloned, too. An ID that was returned before the snapshot exists in each copy. The default is
+	// /dev/vmclock0 if it can be used: see Guarded in [Stats]. If another path cannot be used, Acquire
+	// fails. Linux only.
 	VMClock string
 
 	// Clock is the clock of the lease and the generator. The default is snowflake.SystemClock().
 	Clock snowflake.Clock
 
-	// MaxClockError bounds the error of the clock when Acquire returns. While the kernel reports an
-	// unsynchronized clock, or a larger error, Acquire waits; if its time is up, the error matches
+	// MaxClockError bounds the error of the clock when Acquire returns. While the kernel reports a
+	// larger error, or an unsynchronized clock, Acquire waits; if its time is up, the error matches
 	// [ErrClockUnsynchronized]. By default Acquire does not ask the kernel, because in containers and
-	// test machines it often reports an unsynchronized clock that is right. Linux only, without Clock.
+	// test machines it often calls a right clock unsynchronized. Linux only, without Clock.
 	MaxClockError time.Duration
 
 	// Logger gets an error if no IDs are issued because the window has ended, and if IDs may have

@@ -11,8 +11,8 @@ import (
 
 // Ready returns nil if a call to the generator would return an ID now, or after a wait for the
 // clock; before NewLeased, it looks at the lease alone. Otherwise it returns a [*NotReadyError] or,
-// if the layout has run out of time or begins later, the generator's error. Ready issues no ID and
-// does not wait for the store. A readiness probe answers with it. Do not restart the process
+// if the layout has run out of time or begins later, the generator's error. It issues no ID and
+// does not wait for the store. Answer a readiness probe with it, but do not restart the process
 // because of it, unless the lease has ended.
 func (l *Lease) Ready() error {
 	if l == nil || l.grant.Load() == nil {

@@ -9,10 +9,8 @@ import (
 )
 
 // Release ends the lease. The generator stops, and others may have the worker ID from the end of
-// the generator's last tick on. If this cannot be recorded, Release returns the store's error; the
-// lease has ended nevertheless. In that case, or if no generator was made, the worker ID becomes
-// free after a window.
-//
+// its last tick on. If this cannot be recorded, Release returns the store's error; the lease has
+// ended nevertheless. Then, or if no generator was made, the worker ID becomes free after a window.
 // Release waits for the store for a window, or for 1 s if that is more, and not past ctx. It may be
 // called again.
 func (l *Lease) Release(ctx context.Context) error {

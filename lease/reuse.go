@@ -2,7 +2,7 @@ package lease
 
 import "github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 
-// Reuse decides who may have a worker ID after its holder. Its text is "any", "keep" or "once".
+// Reuse decides who has a worker ID next. Its text is "any", "keep" or "once".
 type Reuse = protocol.Reuse
 
 const (

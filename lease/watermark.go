@@ -16,7 +16,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/wiped"
 )
 
-// Mark is a reading of the watermark. It is right even if somebody keeps it back.
+// Mark is a reading of the watermark, right even if somebody keeps it back.
 type Mark struct {
 	ID snowflake.ID // below every ID issued from now on
 
@@ -31,25 +31,25 @@ type Mark struct {
 
 // Watermark reads the watermark once: an ID below every ID issued from now on under this store. If
 // each transaction that issues and stores IDs has a [Lease.Hold], every row whose ID is at or below
-// the watermark is there, or will not come. So a poller that reads the rows above its last
-// watermark and up to this one misses none. The watermark does not fall, as long as the store keeps
-// its entries. A process whose record was not renewed for a window no longer keeps the watermark
-// back once its bound has passed; docs/watermark.md shows how the database stops it.
+// the watermark is there, or will not come: a poller that reads the rows above its last watermark
+// and up to this one misses none. The watermark does not fall while the store keeps its entries. A
+// process that has not renewed for a window no longer keeps it back once its bound has passed;
+// docs/watermark.md shows how the database stops it.
 //
 // The watermark lags by a third of a window, or by Options.FloorEvery if that is set; and by the
 // slowest clock and the oldest open Hold. Starts and releases do not keep it back; a dead holder
-// does for a window, and a generator with RewindTicks for its whole window. The watermark is never
-// after the latest bound in the store, so it stands still when nobody holds a worker ID.
+// does for a window, and a generator with RewindTicks for its whole window. It is never after the
+// latest bound in the store, so it stands still when no worker ID is held.
 //
-// With an error, the Mark is empty: the error matches [ErrWiped] if the store has no entries, or
+// With an error, the Mark is empty: the error matches ErrWiped if the store has no entries,
 // ErrBadRecord, or ErrConflict if the store refuses to save the watermark, or is the store's. A
-// call costs two to four reads, two of which list all records, and up to three saves. Calls for a
-// store share the process's knowledge of it, if they are at most three minutes apart, for at most
-// 1024 stores; if the Store's type cannot be compared with ==, use a [WatermarkReader].
+// call costs two to four reads, two of which list all records, and up to three saves. Calls at most
+// three minutes apart share the process's knowledge of a store, for at most 1024 stores; if the
+// Store's type cannot be compared with ==, use a [WatermarkReader].
 func Watermark(ctx context.Context, s Store) (Mark, error) { return NewWatermarkReader(s).Read(ctx) }
 
-// WatermarkReader reads the watermark again and again, for a Store of any type. Its methods may be
-// called by any number of goroutines.
+// WatermarkReader reads the watermark again and again, for a Store of any type. Any number of
+// goroutines may use it.
 type WatermarkReader struct {
 	store Store
 	slot  chan *book.Watch // has room for one: whoever takes the watch out owns it

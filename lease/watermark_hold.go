@@ -8,9 +8,9 @@ import (
 )
 
 // Hold keeps the watermark below every ID that the lease's generator issues between Hold and done.
-// Call it before a transaction issues its first ID, and call done after the transaction has
-// committed or rolled back; done may be called again. A Hold costs no request. It also ends with
-// the lease or the process, and with the window of a lost worker ID.
+// Call it before a transaction's first ID, and call done, once or more, after the transaction has
+// committed or rolled back. A Hold costs no request. It also ends with the lease or the process,
+// and with the window of a lost worker ID.
 func (l *Lease) Hold() (done func()) {
 	l.holds.mu.Lock()
 	defer l.holds.mu.Unlock()

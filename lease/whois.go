@@ -15,23 +15,22 @@ import (
 )
 
 // Whois returns the one holding in which id can have been issued, by the layout, the records and
-// the history of s. It is not recorded whether the holder used this sequence number.
+// the history of s. Whether the holder used this sequence number is not recorded.
 //
-// The error matches [ErrNeverIssued], [ErrForgotten] or ErrBadRecord, or is the store's. A holder
-// with Options.LocalCopy continues while the store is away, and reports to the store later: when
-// the store answers again or, if the holder has ended, when its owner acquires a lease again. If
-// the owner may have issued id before it has reported, the error matches [ErrNotReported], and the
-// Holding is the last one that the store has: only its Owner can have issued id. After [Retire],
-// this does not change any more.
+// The error matches ErrNeverIssued, ErrForgotten or ErrBadRecord, or is the store's. A holder with
+// Options.LocalCopy continues while the store is away, and reports to the store when it answers
+// again or, if the holder has ended, when its owner next acquires a lease. If the owner may have
+// issued id before it has reported, the error matches ErrNotReported, and the Holding is the last
+// one that the store has: only its Owner can have issued id, also after [Retire].
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	by, err := history.Whois(book.LineTo(ctx, s), id)
 	return Holding(by), err
 }
 
-// Holders returns the holders of all used worker IDs, sorted by worker ID. Holders count as dead by
-// the engine's clock or, if the engine has no clock, by this host's. If some records cannot be
-// read, Holders returns the others, with an error that joins the reasons. If starts wait because
-// the store is new or has lost entries, the error matches [ErrWiped], too.
+// Holders returns the holders of all used worker IDs, sorted by worker ID. Whether one is dead is
+// decided by the engine's clock or, if it has none, by this host's. If some records cannot be read,
+// Holders returns the others, with an error that joins the reasons. If starts wait because the
+// store is new or has lost entries, the error matches ErrWiped, too.
 func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	from := book.LineTo(ctx, s)
 	found, bad, err := book.AllRecords(from)
