@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 )
@@ -15,9 +16,7 @@ func auditCommand(s *command.Streams) *cobra.Command {
 
 "snowflaked audit" does the same, and compares the IDs with the leases of a store:
 it finds IDs that were issued without a lease. It also reads a database's table.`,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+		ValidArgsFunction: commands.Files,
 	}
 	var o audit.Options
 	o.Flags(c.Flags())

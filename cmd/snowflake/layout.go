@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/internal/answers"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
@@ -52,8 +53,7 @@ the layouts that have a name.
 // layoutFlag defines --layout, and returns its value.
 func layoutFlag(c *cobra.Command) *snowflake.Layout {
 	l := new(snowflake.Layout)
-	command.LayoutFlag(c.Flags(), l, "snowflake help layout")
-	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(texts.LayoutNames(), cobra.ShellCompDirectiveNoFileComp))
+	commands.LayoutFlag(c, l, "snowflake help layout")
 	return l
 }
 

@@ -22,15 +22,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 )
 
@@ -41,18 +42,8 @@ func main() {
 // run runs the command that args name and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, now func() time.Time) int {
 	s := command.New("snowflake", stdin, stdout, stderr, now)
-	root := rootCommand(s)
-	for _, c := range root.Commands() { // a shell completes the commands that run
-		c.Hidden = c.GroupID == others && len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd)
-	}
-	root.SetArgs(append([]string{}, args...))
-	return s.Exit(root.Execute())
+	return commands.Run(context.Background(), rootCommand(s), s, args)
 }
-
-func init() { cobra.EnableCommandSorting = false }
-
-// The groups of commands in the help.
-const own, others = "own", "others"
 
 // rootCommand returns the tool and its commands, in the order in which users need them.
 func rootCommand(s *command.Streams) *cobra.Command {
@@ -62,49 +53,10 @@ func rootCommand(s *command.Streams) *cobra.Command {
 		Long: `Issues and reads snowflake IDs, without a store. The other program, snowflaked, serves
 IDs, and has the commands that need the store of the leases. Its commands new, audit
 and sql do the same as those here, and use the leases, too.`,
-		Version:       command.Built(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
 	}
-	root.SetIn(s.In)
-	root.SetOut(s.Out)
-	root.SetErr(s.Err)
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.PersistentFlags().BoolVar(&s.JSON, "json", false, "print JSON, for programs")
-	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.AddGroup(&cobra.Group{ID: own, Title: "Commands:"}, &cobra.Group{ID: others, Title: "Other commands of snowflaked:"})
-	root.SetHelpCommandGroupID(own)
-	root.SetCompletionCommandGroupID(own)
-	root.AddCommand(newCommand(s), decodeCommand(s), identifyCommand(s), rangeCommand(s), layoutCommand(s), auditCommand(s),
-		followsCommand(s), sqlCommand(s))
-	for _, c := range root.Commands() {
-		c.GroupID = own
-		c.Flags().SortFlags = false
-		c.Long += command.Statuses(statuses[c.Name()])
-	}
-	for _, o := range s.Others() {
-		root.AddCommand(&cobra.Command{Use: o.Name, Short: o.Short, GroupID: others, DisableFlagParsing: true,
-			RunE: func(*cobra.Command, []string) error { return o }})
-	}
-	root.InitDefaultHelpCmd()
-	help, _, _ := root.Find([]string{"help"})
-	help.Args = func(_ *cobra.Command, args []string) error {
-		c, rest, err := root.Find(args)
-		switch {
-		case err != nil:
-			return err
-		case c.GroupID == others:
-			return c.RunE(c, rest)
-		}
-		return cobra.NoArgs(c, rest)
-	}
-	root.InitDefaultCompletionCmd()
-	completion, _, _ := root.Find([]string{"completion"})
-	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	for _, shell := range completion.Commands() {
-		shell.Args = noArgs
-	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.FlagError(root.Name(), c.Name(), err) })
+	commands.Add(root, s, statuses, []*cobra.Command{newCommand(s), decodeCommand(s), identifyCommand(s), rangeCommand(s), layoutCommand(s),
+		auditCommand(s), followsCommand(s), sqlCommand(s)}, nil)
 	return root
 }
 
@@ -118,8 +70,7 @@ func both(command, names string) cobra.PositionalArgs {
 	}
 }
 
-// statuses has the conditions of each command's exit statuses 0, 1 and 2. An empty text stands for
-// the usual condition.
+// statuses has the conditions of each command's exit statuses: see commands.Add.
 var statuses = map[string][3]string{
 	"new":    {"all IDs were printed", "some were not, for example because the time of the layout has run out"},
 	"decode": {"", "a file cannot be read", "an argument is wrong, or not an ID of the layout"},
@@ -139,5 +90,3 @@ func namesInput(_ *cobra.Command, args []string) error {
 	}
 	return nil
 }
-
-func noArgs(c *cobra.Command, args []string) error { return command.NoArgs(c.Name(), args) }

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 )
 
@@ -18,7 +19,7 @@ at the same time, if they follow each other within a tick of the layout, or if t
 clock is set back in between. For IDs you keep, use "snowflaked new": it leases a
 worker ID from a directory or another store, and no other invocation issues the
 same IDs, at the same time or later, whatever the clock does.`,
-		Args: noArgs,
+		Args: commands.NoArgs,
 	}
 	var n command.NewFlags
 	n.Define(c.Flags())

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/internal/audit/leases"
@@ -77,9 +78,7 @@ snowflake_audit_strangers > 0, and if snowflake_audit_completed_timestamp_second
 over a day old or, with --follow, over ten minutes. They are written when an audit
 is completed, without lines that are not an ID; with --follow after each span of
 rows, and then they count from its start.`,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+		ValidArgsFunction: commands.Files,
 	}
 	f := new(auditFlags)
 	p.storeFlag(&f.store, c)

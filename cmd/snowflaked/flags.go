@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"
@@ -48,7 +49,7 @@ ID, /readyz says what for.
   GET /decode/ID     the fields of an ID
   GET /watermark     the watermark: every ID issued later is greater
   GET /              a page; /openapi.json describes the rest`,
-		Args: noArgs,
+		Args: commands.NoArgs,
 	}
 	c := new(config)
 	p.define(c, cmd)

@@ -83,6 +83,7 @@ require (
 	github.com/prometheus/common v0.70.1 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/seed-5394e6b1/snowflake/cmd/snowflake v0.1.0
 	github.com/seed-5394e6b1/snowflake/metrics v0.1.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/api/v3 v3.6.14 // indirect
@@ -128,3 +129,5 @@ replace (
 	github.com/seed-5394e6b1/snowflake/metrics => ../../metrics
 	github.com/seed-5394e6b1/snowflake/server => ../../server
 )
+
+replace github.com/seed-5394e6b1/snowflake/cmd/snowflake => ../snowflake

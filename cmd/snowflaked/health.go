@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 )
 
@@ -25,7 +26,7 @@ func (p *program) healthCommand() *cobra.Command {
 		Long: `Asks the server of this host or container whether it is alive: at --admin or, if
 there is no such address, at --listen. With the environment of the server, it
 needs no flags.`,
-		Args: noArgs,
+		Args: commands.NoArgs,
 	}
 	fs := c.Flags()
 	listen := fs.String("listen", defaultListen, "`ADDRESS` of the server, as the server has it")

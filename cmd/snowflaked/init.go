@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -25,7 +26,7 @@ the store; the exit status is 0 unless the layout differs.
 HAZARD: a store that was in use and has lost all of its entries looks new, and IDs
 may repeat until a live process has put its entries back. So do not run it at each
 start or deployment.`,
-		Args: noArgs,
+		Args: commands.NoArgs,
 	}
 	var l snowflake.Layout
 	layoutFlag(c, &l)

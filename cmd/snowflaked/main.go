@@ -39,6 +39,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
@@ -58,11 +59,7 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0]) {
 		args = append([]string{"serve"}, args...)
 	}
-	for _, c := range root.Commands() { // a shell completes the commands that run
-		c.Hidden = c.GroupID == others && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd)
-	}
-	root.SetArgs(args)
-	return p.Exit(root.ExecuteContext(ctx))
+	return commands.Run(ctx, root, p.Streams, args)
 }
 
 // program has the streams and the environment of the commands.
@@ -71,13 +68,7 @@ type program struct {
 	lookup func(variable string) (value string, isSet bool)
 }
 
-func init() {
-	cobra.EnableCommandSorting = false
-	cobra.MousetrapHelpText = "" // on Windows, a double click starts the server
-}
-
-// The groups of commands in the help.
-const own, others = "own", "others"
+func init() { cobra.MousetrapHelpText = "" } // on Windows, a double click starts the server
 
 func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -89,25 +80,10 @@ the flags. The other program, snowflake, reads IDs, and needs no store.
 
 Each flag without a short form is also an environment variable: --tls-cert is
 SNOWFLAKED_TLS_CERT.`,
-		Version:       command.Built(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
 	}
-	root.SetIn(p.In)
-	root.SetOut(p.Out)
-	root.SetErr(p.Err)
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.FlagError(root.Name(), c.Name(), err) })
-	root.AddGroup(&cobra.Group{ID: own, Title: "Commands:"}, &cobra.Group{ID: others, Title: "Other commands of snowflake:"})
-	root.SetHelpCommandGroupID(own)
-	root.SetCompletionCommandGroupID(own)
-	root.AddCommand(p.serveCommand(), p.initCommand(), p.newCommand(), p.workersCommand(), p.whoisCommand(), p.watermarkCommand(),
-		p.auditCommand(), p.sqlCommand(), p.healthCommand(), p.versionCommand())
-	for _, c := range root.Commands() {
-		c.GroupID = own
-		c.Flags().SortFlags = false
-		c.Long += command.Statuses(statuses[c.Name()])
+	all := []*cobra.Command{p.serveCommand(), p.initCommand(), p.newCommand(), p.workersCommand(), p.whoisCommand(), p.watermarkCommand(),
+		p.auditCommand(), p.sqlCommand(), p.healthCommand(), p.versionCommand()}
+	for _, c := range all {
 		c.PreRunE = func(c *cobra.Command, _ []string) error { return p.setFromEnvironment(c.Flags()) }
 		do := c.RunE
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -118,36 +94,13 @@ SNOWFLAKED_TLS_CERT.`,
 			return command.Failed(err)
 		}
 	}
-	root.AddCommand(
-		&cobra.Command{Use: "urls", Short: "How a URL names a store", Long: strings.TrimSpace(stores.About)},
-		&cobra.Command{Use: "layouts", Short: "How --layout names a layout", Long: texts.AboutLayouts + "\n\n\"snowflake layout\" lists the names."})
-	for _, o := range p.Others() {
-		root.AddCommand(&cobra.Command{Use: o.Name, Short: o.Short, GroupID: others, DisableFlagParsing: true,
-			RunE: func(*cobra.Command, []string) error { return o }})
-	}
-	root.InitDefaultHelpCmd()
-	help, _, _ := root.Find([]string{"help"})
-	help.Args = func(_ *cobra.Command, args []string) error {
-		c, rest, err := root.Find(args)
-		switch {
-		case err != nil:
-			return err
-		case c.GroupID == others:
-			return c.RunE(c, rest)
-		}
-		return cobra.NoArgs(c, rest)
-	}
-	root.InitDefaultCompletionCmd()
-	completion, _, _ := root.Find([]string{"completion"})
-	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	for _, shell := range completion.Commands() {
-		shell.Args = noArgs
-	}
+	commands.Add(root, p.Streams, statuses, all, []*cobra.Command{
+		{Use: "urls", Short: "How a URL names a store", Long: strings.TrimSpace(stores.About)},
+		{Use: "layouts", Short: "How --layout names a layout", Long: texts.AboutLayouts + "\n\n\"snowflake layout\" lists the names."}})
 	return root
 }
 
-// statuses has the conditions of each command's exit statuses 0, 1 and 2. An empty text stands for
-// the usual condition.
+// statuses has the conditions of each command's exit statuses: see commands.Add.
 var statuses = map[string][3]string{
 	"serve":     {"a signal has ended the server", "it could not start, or go on", "a flag is wrong"},
 	"init":      {"the store was initialized, now or before", "the store cannot be reached, or has another layout"},
@@ -165,7 +118,7 @@ func (p *program) versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Long:  "Prints the version, as --version does.",
-		Args:  noArgs,
+		Args:  commands.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(p.Out, "snowflaked", command.Built())
 			return err
@@ -199,5 +152,3 @@ func (p *program) setFromEnvironment(fs *pflag.FlagSet) (err error) {
 	})
 	return err
 }
-
-func noArgs(c *cobra.Command, args []string) error { return command.NoArgs(c.Name(), args) }

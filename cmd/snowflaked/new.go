@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -25,7 +26,7 @@ the same IDs, at the same time or later, whatever the clock does. If the store i
 directory, it is created if it does not exist, and must be on a local file system.
 
 HAZARD: if the directory is restored from a backup, IDs can repeat.`,
-		Args: noArgs,
+		Args: commands.NoArgs,
 	}
 	var n command.NewFlags
 	n.Define(c.Flags())

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -108,8 +108,7 @@ func (p *program) storeFlag(url *string, c *cobra.Command) {
 
 // layoutFlag defines --layout.
 func layoutFlag(c *cobra.Command, l *snowflake.Layout) {
-	command.LayoutFlag(c.Flags(), l, "snowflaked help layouts")
-	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(texts.LayoutNames(), cobra.ShellCompDirectiveNoFileComp))
+	commands.LayoutFlag(c, l, "snowflaked help layouts")
 }
 
 // stateDir returns the default directory of the worker IDs, in the user's state directory.

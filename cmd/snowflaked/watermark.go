@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -19,7 +20,7 @@ func (p *program) watermarkCommand() *cobra.Command {
 		Short: command.Short("watermark"),
 		Long: `Prints the watermark: every ID issued later under the store is greater. If a
 holder keeps it back, standard error says which; the ID is still correct.`,
-		Args: noArgs,
+		Args: commands.NoArgs,
 	}
 	p.asks(c, func(ctx context.Context, s lease.Store, _ []string) error { return p.writeWatermark(ctx, s) })
 	return c

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -36,7 +37,7 @@ func (p *program) workersCommand() *cobra.Command {
 		Long: `Lists the worker IDs of a store, one a line, below their layout. The columns are
 
 ` + aboutHolders,
-		Args: noArgs,
+		Args: commands.NoArgs,
 	}
 	worker := c.Flags().Int("retire", 0, "first retire the worker ID `N`, because the directory of its local copy is gone for\n"+
 		"good; this takes up to a window. HAZARD: if the directory comes back while the\n"+

@@ -1,5 +1,5 @@
 // Package command has the parts that the commands of both programs share: streams, flags, errors,
-// exit statuses and the reading of files. It does not depend on a library of flags.
+// exit statuses and the reading of files. What depends on cobra is in cmd/snowflake/commands.
 package command
 
 import (
@@ -158,14 +158,6 @@ func FlagError(program, command string, err error) error {
 	return err
 }
 
-// NoArgs returns an error if a command got arguments besides flags.
-func NoArgs(command string, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s takes no arguments besides flags, got %q; a command comes before its flags", command, Harmless(args[0]))
-}
-
 // Redacted stands in errors and logs for a text that may be a password.
 const Redacted = "xxxxx"
 
@@ -221,6 +213,9 @@ func (s *Streams) withPrograms(text string) string {
 func (s *Streams) Others() []Other {
 	return slices.DeleteFunc(slices.Clone(others), func(o Other) bool { return o.program == s.Program })
 }
+
+// OtherProgram returns the name of the program that has the Others.
+func (s *Streams) OtherProgram() string { return s.Others()[0].program }
 
 // Short returns the one-line description of a command that only one program has. The help of both
 // shows it.

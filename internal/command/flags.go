@@ -6,13 +6,11 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // FlagSet is a set of flags, as package pflag has it, which this module does not require.
 type FlagSet interface {
 	BoolVar(p *bool, name string, value bool, usage string)
-	Func(name, usage string, f func(string) error)
 	IntVar(p *int, name string, value int, usage string)
 	IntVarP(p *int, name, shorthand string, value int, usage string)
 	StringVar(p *string, name, value, usage string)
@@ -44,15 +42,6 @@ func Fits(l snowflake.Layout, p snowflake.Parts) error {
 	p.Time = l.Epoch.Time()
 	_, err := l.Encode(p)
 	return err
-}
-
-// LayoutFlag defines --layout. help is the command that explains layouts.
-func LayoutFlag(fs FlagSet, l *snowflake.Layout, help string) {
-	*l = snowflake.DefaultLayout()
-	fs.Func("layout", "`NAME|SPEC` of the layout, such as twitter or 41/10/12: see "+help, func(text string) (err error) {
-		*l, err = texts.Layout(text)
-		return err
-	})
 }
 
 // DatacenterFlag defines --datacenter.
