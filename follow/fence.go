@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/fencesql"
+	"github.com/seed-5394e6b1/snowflake/internal/sqlerror"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -298,32 +298,10 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.{column} IS DISTINCT FROM N
 // late returns err. If it is the error of Trigger or MariaDB's 1020 (a row has changed since the
 // transaction's snapshot), the result also matches ErrLate.
 func late(err error) error {
-	if has(err, "SNF01") || has(err, "1020") {
+	if sqlerror.Has(err, "SNF01", "1020") {
 		return fmt.Errorf("%w: %w", ErrLate, err)
 	}
 	return err
-}
-
-// has reports whether err has this SQLSTATE or MySQL error number. The number is searched for in
-// the message of github.com/go-sql-driver/mysql, because this package imports no driver.
-func has(err error, code string) bool {
-	var e interface{ SQLState() string }
-	if err == nil {
-		return false
-	}
-	if errors.As(err, &e) && e.SQLState() == code {
-		return true
-	}
-	if strings.HasPrefix(err.Error(), "Error "+code+" ") {
-		return true
-	}
-	switch e := err.(type) {
-	case interface{ Unwrap() error }:
-		return has(e.Unwrap(), code)
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), func(err error) bool { return has(err, code) })
-	}
-	return false
 }
 
 // wrap adds the fence's name and the operation to an error of the database.
@@ -331,7 +309,7 @@ func (f *Fence) wrap(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	missing := has(err, "42P01") || has(err, "1146") || strings.Contains(err.Error(), "no such table")
+	missing := sqlerror.Has(err, "42P01", "1146") || strings.Contains(err.Error(), "no such table")
 	if errors.Is(err, sql.ErrNoRows) || missing && strings.Contains(err.Error(), f.name) {
 		err = fmt.Errorf("call Fence.Create: %w", err)
 	}

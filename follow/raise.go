@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/sqlerror"
 )
 
 // stallsAfter is the age at which a stall is logged.
@@ -29,7 +30,7 @@ func (f *Fence) read(ctx context.Context, q Queryer) (at snowflake.ID, err error
 // stalled.
 func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, after, to snowflake.ID, stalled func(*stall)) (at snowflake.ID, err error) {
 	defer func() {
-		if err != nil && (has(err, "1205") || f.dialect == SQLite && strings.Contains(err.Error(), "locked")) {
+		if err != nil && (sqlerror.Has(err, "1205") || f.dialect == SQLite && strings.Contains(err.Error(), "locked")) {
 			err = busy()
 		}
 	}()
@@ -120,10 +121,8 @@ func (f *Fence) holders(ctx context.Context, tx *sql.Tx, of, some string) (open 
 
 // sleep waits for d. If ctx ends first, it returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -97,7 +97,7 @@ func (s *stall) Error() string {
 // schema, except on SQLite.
 func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Options) *Reader {
 	r := &Reader{db: db, fence: f, reading: f.reading(s), turn: make(chan struct{}, 1), after: after}
-	r.o = *cmp.Or(opts, &Options{})
+	r.o = *cmp.Or(opts, new(Options))
 	r.o.Every = cmp.Or(max(0, r.o.Every), time.Second)
 	r.o.Logger = cmp.Or(r.o.Logger, slog.Default())
 	r.idle = r.o.Every

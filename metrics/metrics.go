@@ -72,6 +72,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -123,10 +124,7 @@ func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 	if gen.Layout() == (snowflake.Layout{}) {
 		return nil, fmt.Errorf("metrics: %w: the generator was not made by New or NewLeased", snowflake.ErrInvalidOptions)
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(Options))
 	if o.Lease != nil && o.Lease.Grant() == (snowflake.Grant{}) {
 		return nil, fmt.Errorf("metrics: %w: the lease was not made by Acquire", snowflake.ErrInvalidOptions)
 	}

@@ -221,13 +221,8 @@ func (s *Server) issues() (*issuer, error) {
 }
 
 func (o *Options) withDefaults() (Options, error) {
-	var d Options
-	if o != nil {
-		d = *o
-	}
-	if d.Logger == nil {
-		d.Logger = slog.Default()
-	}
+	d := *cmp.Or(o, new(Options))
+	d.Logger = cmp.Or(d.Logger, slog.Default())
 	if err := errors.Join(
 		orDefault("MaxIDs", &d.MaxIDs, 100_000),
 		orDefault("MaxInFlight", &d.MaxInFlight, 1024),

@@ -75,6 +75,7 @@
 package dynamolease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,10 +126,7 @@ var _ driver.Windower = (*Store)(nil)
 // The store's errors name the item. An error matches [driver.ErrBadRecord] if Put cannot have
 // written the item, and [driver.ErrAway] if DynamoDB throttles or has an internal error.
 func New(cfg aws.Config, table string, opts *Options) (*Store, error) {
-	s := &Store{table: table, store: "snowflake"}
-	if opts != nil && opts.Store != "" {
-		s.store = opts.Store
-	}
+	s := &Store{table: table, store: cmp.Or(cmp.Or(opts, new(Options)).Store, "snowflake")}
 	invalid := func(reason string) error {
 		return fmt.Errorf("dynamolease: %w: %s", driver.ErrInvalidOptions, reason)
 	}

@@ -56,6 +56,7 @@ package etcdlease
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,11 +105,8 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, fmt.Errorf("etcdlease: %w: the client is nil", driver.ErrInvalidOptions)
 	}
-	prefix := "/snowflake/"
-	if opts != nil && opts.Prefix != "" {
-		prefix = strings.TrimSuffix(opts.Prefix, "/") + "/"
-	}
-	return &Store{client: client, prefix: prefix}, nil
+	prefix := cmp.Or(cmp.Or(opts, new(Options)).Prefix, "/snowflake")
+	return &Store{client: client, prefix: strings.TrimSuffix(prefix, "/") + "/"}, nil
 }
 
 // DefaultWindow returns [DefaultWindow].

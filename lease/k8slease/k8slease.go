@@ -143,10 +143,7 @@ func InCluster(opts *Options) (*Store, error) {
 	case err != nil:
 		return nil, fmt.Errorf("k8slease: the pod has no token of a service account: %w: is automountServiceAccountToken false?", err)
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(Options))
 	if o.Namespace == "" {
 		b, err := os.ReadFile(namespaceFile)
 		if err != nil {
@@ -176,13 +173,8 @@ var (
 // [driver.ErrAway] if the status is 429, or 500 or more, and if a right or the namespace is
 // missing, or a certificate is not trusted, because an operator can mend that while Acquire waits.
 func New(config *rest.Config, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if o.Prefix == "" {
-		o.Prefix = "snowflake"
-	}
+	o := *cmp.Or(opts, new(Options))
+	o.Prefix = cmp.Or(o.Prefix, "snowflake")
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("k8slease: %w: %s", driver.ErrInvalidOptions, fmt.Sprintf(format, args...))
 	}

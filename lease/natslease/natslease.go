@@ -72,6 +72,7 @@
 package natslease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,13 +137,8 @@ func New(conn *nats.Conn, opts *Options) (*Store, error) {
 	if conn == nil {
 		return nil, fmt.Errorf("natslease: %w: the connection is nil", driver.ErrInvalidOptions)
 	}
-	o := Options{}
-	if opts != nil {
-		o = *opts
-	}
-	if o.Bucket == "" {
-		o.Bucket = "snowflake"
-	}
+	o := *cmp.Or(opts, new(Options))
+	o.Bucket = cmp.Or(o.Bucket, "snowflake")
 	if !goodBucket.MatchString(o.Bucket) {
 		return nil, fmt.Errorf("natslease: %w: the bucket %q is not 1 to 100 letters, digits, '-' and '_'",
 			driver.ErrInvalidOptions, o.Bucket)

@@ -1,6 +1,7 @@
 package redislease
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	_ "embed"
@@ -74,14 +75,8 @@ var (
 // client, such as nil, a type that embeds one of the two, or a *redis.Ring, which moves keys when a
 // shard fails.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if o.Prefix == "" {
-		o.Prefix = conn.DefaultPrefix
-	}
-	s := &Store{conn.Key{Package: "redislease", Name: o.Prefix + "leases", Client: client}, o.Replicas}
+	o := *cmp.Or(opts, new(Options))
+	s := &Store{conn.Key{Package: "redislease", Name: cmp.Or(o.Prefix, conn.DefaultPrefix) + "leases", Client: client}, o.Replicas}
 	if err := s.key.Check(); err != nil {
 		return nil, err
 	}

@@ -160,10 +160,7 @@ var _ driver.Windower = (*Store)(nil)
 // written the object, and [driver.ErrAway] if the status is 429, 500, or 502 or more, or if S3 asks
 // to retry the request.
 func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(Options))
 	invalid := func(reason string) error { return fmt.Errorf("s3lease: %w: %s", driver.ErrInvalidOptions, reason) }
 	switch {
 	case bucket == "":
@@ -172,9 +169,6 @@ func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 		return nil, invalid("the config has no region: set AWS_REGION")
 	case cfg.Credentials == nil:
 		return nil, invalid("the config has no credentials")
-	}
-	if o.Prefix == "" {
-		o.Prefix = "snowflake"
 	}
 	client := s3.NewFromConfig(cfg, func(c *s3.Options) {
 		c.UsePathStyle = o.PathStyle
@@ -197,7 +191,7 @@ func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 		// The SDK's client has no way to close idle connections.
 		c.HTTPClient = idle.Renewing(func() idle.Client { return sdks.Freeze() })
 	})
-	return &Store{client: client, bucket: bucket, prefix: strings.TrimSuffix(o.Prefix, "/") + "/",
+	return &Store{client: client, bucket: bucket, prefix: strings.TrimSuffix(cmp.Or(o.Prefix, "snowflake"), "/") + "/",
 		conditionalDelete: o.ConditionalDelete}, nil
 }
 

@@ -1,6 +1,7 @@
 package sqllease
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/sqlerror"
 	"github.com/seed-5394e6b1/snowflake/lease/driver"
 )
 
@@ -144,9 +146,7 @@ var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A
 const defaultTable = "snowflake_leases"
 
 func newTable(db *sql.DB, dialect Dialect, opts *Options, name string) (table, error) {
-	if opts != nil && opts.Table != "" {
-		name = opts.Table
-	}
+	name = cmp.Or(cmp.Or(opts, new(Options)).Table, name)
 	switch {
 	case db == nil:
 		return table{}, fmt.Errorf("sqllease: %w: the db is nil", driver.ErrInvalidOptions)
@@ -311,59 +311,36 @@ func (e oneLine) Error() string { return newlines.Replace(e.error.Error()) }
 
 func (e oneLine) Unwrap() error { return e.error }
 
-// This package imports no driver. It recognizes errors by SQLState, a method of PostgreSQL's
-// drivers, by the number at the beginning of github.com/go-sql-driver/mysql's texts, and by
-// SQLite's texts.
-
 // isNoTable reports whether the table, or its schema, does not exist.
 func isNoTable(err error) bool {
-	return hasState(err, "42P01", "3F000") || hasNumber(err, 1146) || strings.Contains(err.Error(), "no such table")
+	return sqlerror.Has(err, "42P01", "3F000", "1146") || strings.Contains(err.Error(), "no such table")
 }
 
 // isDenied reports whether the user lacks a right.
 func isDenied(err error) bool {
-	return hasState(err, "42501") || hasNumber(err, 1142)
+	return sqlerror.Has(err, "42501", "1142")
 }
 
 // isAway reports whether the server is stopping or starting, has no connection left, or refuses
 // writes because another server has become the primary, or whether the connection to MySQL broke.
 func isAway(err error) bool {
 	return strings.Contains(err.Error(), "invalid connection") ||
-		hasState(err, "57P01", "57P02", "57P03", "53300", "25006") || hasNumber(err, 1040, 1053, 1290)
+		sqlerror.Has(err, "57P01", "57P02", "57P03", "53300", "25006", "1040", "1053", "1290")
 }
 
 // isNoDatabase reports whether the database does not exist.
-func isNoDatabase(err error) bool { return hasState(err, "3D000") || hasNumber(err, 1049) }
+func isNoDatabase(err error) bool { return sqlerror.Has(err, "3D000", "1049") }
 
 // isRefusal reports whether the password is wrong, the user lacks a right, or this host may not
 // connect.
 func isRefusal(err error) bool {
-	return hasState(err, "28000", "28P01", "42501") || hasNumber(err, 1044, 1045, 1130, 1142, 1143, 1227, 1698)
+	return sqlerror.Has(err, "28000", "28P01", "42501", "1044", "1045", "1130", "1142", "1143", "1227", "1698")
 }
 
 // isBusy reports whether a retry may succeed because nothing was changed: after a deadlock, a
 // serialization failure, a lock timeout, a change of the row since the transaction began (MariaDB's
 // innodb_snapshot_isolation), or on a connection that was already broken.
 func isBusy(err error) bool {
-	return errors.Is(err, sqldriver.ErrBadConn) || hasState(err, "40001", "40P01", "55P03") || hasNumber(err, 1020, 1205, 1213) ||
+	return errors.Is(err, sqldriver.ErrBadConn) || sqlerror.Has(err, "40001", "40P01", "55P03", "1020", "1205", "1213") ||
 		strings.Contains(err.Error(), "database is locked") || strings.Contains(err.Error(), "table is locked")
-}
-
-func hasState(err error, states ...string) bool {
-	var e interface{ SQLState() string }
-	for _, state := range states {
-		if errors.As(err, &e) && e.SQLState() == state {
-			return true
-		}
-	}
-	return false
-}
-
-func hasNumber(err error, numbers ...int) bool {
-	for _, n := range numbers {
-		if strings.HasPrefix(err.Error(), fmt.Sprintf("Error %d ", n)) {
-			return true
-		}
-	}
-	return false
 }

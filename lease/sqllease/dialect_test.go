@@ -40,6 +40,7 @@ func TestErrorsOfDriversAreClassified(t *testing.T) {
 		{mysqlError(1146, "42S02"), true, false, false},
 		{mysqlError(1213, "40001"), false, true, false},
 		{mysqlError(1205, "HY000"), false, true, false},
+		{fmt.Errorf("wrapped: %w", errors.Join(io.EOF, mysqlError(1205, "HY000"))), false, true, false},
 		{mysqlError(1062, "23000"), false, false, false},
 		{errors.New("SQL logic error: no such table: t (1)"), true, false, false},
 		{errors.New("database is locked (5) (SQLITE_BUSY)"), false, true, false},

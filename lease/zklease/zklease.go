@@ -118,14 +118,11 @@ func New(conn *zk.Conn, opts *Options) (*Store, error) {
 	if conn == nil {
 		return nil, fmt.Errorf("zklease: %w: the conn is nil", driver.ErrInvalidOptions)
 	}
-	s := &Store{conn: conn, root: "/snowflake", acl: zk.WorldACL(zk.PermAll)}
-	if opts != nil && opts.Root != "" {
-		s.root = opts.Root
+	o := *cmp.Or(opts, new(Options))
+	if o.ACL == nil {
+		o.ACL = zk.WorldACL(zk.PermAll)
 	}
-	if opts != nil && opts.ACL != nil {
-		s.acl = opts.ACL
-	}
-	return s, nil
+	return &Store{conn: conn, root: cmp.Or(o.Root, "/snowflake"), acl: o.ACL}, nil
 }
 
 // DefaultWindow returns [DefaultWindow].

@@ -93,10 +93,7 @@ const pingTimeout = 2 * time.Second
 const mostBatch = 50_000
 
 func (o *Options) withDefaults() (Options, error) {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	if d.HTTPClient == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingTimeout, PingTimeout: pingTimeout}

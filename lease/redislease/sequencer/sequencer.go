@@ -25,6 +25,7 @@
 package sequencer
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -110,14 +111,9 @@ const (
 // If the shard is out of range, the error is a [*snowflake.FieldRangeError]. It matches
 // [snowflake.ErrInvalidID] if After is invalid, and [driver.ErrInvalidOptions] if the client is.
 func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if o.Prefix == "" {
-		o.Prefix = conn.DefaultPrefix
-	}
-	key := conn.Key{Package: "sequencer", Name: o.Prefix + "sequence:" + strconv.Itoa(o.Shard), Client: client}
+	o := *cmp.Or(opts, new(Options))
+	name := cmp.Or(o.Prefix, conn.DefaultPrefix) + "sequence:" + strconv.Itoa(o.Shard)
+	key := conn.Key{Package: "sequencer", Name: name, Client: client}
 	if err := key.Check(); err != nil {
 		return nil, err
 	}
@@ -128,11 +124,7 @@ func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
 	if err := layout.Check(o.After); err != nil {
 		return nil, fmt.Errorf("sequencer: After: %w", err)
 	}
-	s := &Sequencer{
-		key:   key,
-		shard: o.Shard,
-		now:   time.Now,
-	}
+	s := &Sequencer{key: key, shard: o.Shard, now: time.Now}
 	if o.After > 0 {
 		s.next.Store(positionAfter(o.After, o.Shard))
 	}
@@ -232,10 +224,8 @@ func wait(ctx context.Context, last, now time.Time) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return fmt.Errorf("%w: it takes %v until Redis' clock reaches %v", context.DeadlineExceeded, d, last)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
