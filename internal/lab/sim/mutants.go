@@ -40,11 +40,7 @@ func (k killer) String() string {
 // the mutant is switched on.
 type edit struct{ file, old, new string }
 
-// mutantFiles has the mutants: mutants/F.diff has those of the file F. The quick tests try only the
-// first mutant of each file, so it should die soon. A mutant has the lines "name: " and "why: ",
-// one or more of "always: PACKAGE TEST" or "scope: NAME" for its killers, and perhaps "guard: ".
-// Then comes a diff: "-" before old lines, "+" before new lines, and a space before lines that
-// stay. "@@" begins another edit, and "+++ G" an edit of the file G.
+// mutantFiles has the mutants, in the form that mutants/README.md describes.
 //
 //go:embed mutants
 var mutantFiles embed.FS
@@ -62,7 +58,7 @@ func must[T any](v T, err error) T {
 func readMutants(files fs.FS) (all []mutant, err error) {
 	names := map[string]string{}
 	err = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || !strings.HasSuffix(path, ".diff") {
 			return err
 		}
 		text, err := fs.ReadFile(files, path)
