@@ -53,9 +53,7 @@ const (
 
 // Twitter returns the layout of Twitter's snowflake: 41 bits of milliseconds since
 // 2010-11-04T01:42:54.657Z, 5 of datacenter, 5 of worker and 12 of sequence.
-func Twitter() snowflake.Layout {
-	return datacenters(Bwmarrin())
-}
+func Twitter() snowflake.Layout { return datacenters(Bwmarrin()) }
 
 // Bwmarrin returns the default layout of github.com/bwmarrin/snowflake: 41 bits of
 // milliseconds since 2010-11-04T01:42:54.657Z, 10 of worker (its node) and 12 of
@@ -64,44 +62,35 @@ func Bwmarrin() snowflake.Layout { return millis(41, 10, 12, twitterEpoch) }
 
 // Discord returns the layout of Discord's IDs: milliseconds since
 // 2015-01-01, 5 bits of worker (the datacenter here), 5 of process
-// (the worker here) and 12 of increment (the sequence here). Discord has 42 bits of
-// time; the highest is the sign bit here, so this layout ends in 2084, before
-// Discord's does.
-func Discord() snowflake.Layout {
-	l := Twitter()
-	l.Epoch = discordEpoch
-	return l
-}
+// (the worker here) and 12 of increment (the sequence here). Discord has 42 bits of time; the
+// highest is the sign bit here, so this layout ends in 2084, before Discord's does.
+func Discord() snowflake.Layout { return datacenters(millis(41, 10, 12, discordEpoch)) }
 
-// Instagram returns the layout of Instagram's IDs, as its engineering blog gives
-// it: milliseconds since 2011-08-24T21:07:01.721Z, 13 bits of logical shard (the
-// worker here) and 10 of sequence. Instagram has 41 bits of time; the highest is
-// the sign bit here.
+// Instagram returns the layout of Instagram's IDs, as its engineering blog gives it: milliseconds
+// since 2011-08-24T21:07:01.721Z, 13 bits of logical shard (the worker here) and 10 of sequence.
+// Instagram has 41 bits of time; the highest is the sign bit here.
 func Instagram() snowflake.Layout { return millis(40, 13, 10, 1314220021721) }
 
 // Sonyflake returns the default layout of github.com/sony/sonyflake, version 1: 39
 // bits of 10 ms since 2014-09-01, 8 of sequence and, in the lowest place, 16 of
 // machine (the worker here). Version 2 has another epoch: [SonyflakeV2].
-func Sonyflake() snowflake.Layout {
-	return in(10*time.Millisecond, workerLast(millis(39, 16, 8, 1409529600000)))
-}
+func Sonyflake() snowflake.Layout { return sonyflake(1409529600000) }
 
 // SonyflakeV2 returns the default layout of github.com/sony/sonyflake/v2: the bits
 // of [Sonyflake], counted from 2025-01-01.
-func SonyflakeV2() snowflake.Layout {
-	l := Sonyflake()
-	l.Epoch = 1735689600000
-	return l
+func SonyflakeV2() snowflake.Layout { return sonyflake(1735689600000) }
+
+func sonyflake(epoch snowflake.Epoch) snowflake.Layout {
+	return in(10*time.Millisecond, workerLast(millis(39, 16, 8, epoch)))
 }
 
 // Redis returns the usual layout of ID services that run a script in Redis: 41 bits
 // of milliseconds since [snowflake.UnixEpoch], 12 of worker and 10 of sequence.
 func Redis() snowflake.Layout { return millis(41, 12, 10, snowflake.UnixEpoch) }
 
-// Baidu returns the default layout of Baidu's uid-generator: 28 bits of seconds
-// since 2016-05-20 in Beijing (2016-05-19T16:00:00Z), 22 of worker and 13 of
-// sequence. It ran out of time on 2024-11-20: snowflake.New refuses it, but Decode still
-// reads old IDs.
+// Baidu returns the default layout of Baidu's uid-generator: 28 bits of seconds since 2016-05-20 in
+// Beijing (2016-05-19T16:00:00Z), 22 of worker and 13 of sequence. It ran out of time on
+// 2024-11-20: snowflake.New refuses it, but Decode still reads old IDs.
 func Baidu() snowflake.Layout { return in(time.Second, millis(28, 22, 13, 1463673600000)) }
 
 // Mastodon returns the layout of Mastodon's IDs: 47 bits of milliseconds since
@@ -152,34 +141,24 @@ func TSID() snowflake.Layout { return millis(41, 10, 12, 1577836800000) }
 
 // CockroachDB returns the layout of CockroachDB's unique_rowid(): 48 bits of 10 µs
 // since 2015-01-01, and 15 of node (the worker here).
-func CockroachDB() snowflake.Layout {
-	return in(10*time.Microsecond, millis(48, 15, 0, 1420070400000))
-}
+func CockroachDB() snowflake.Layout { return in(10*time.Microsecond, millis(48, 15, 0, 1420070400000)) }
 
 // TiDB returns the layout of the timestamps (TSO) of TiDB and TiKV: 45 bits of
 // milliseconds since [snowflake.UnixEpoch], and 18 of sequence.
 func TiDB() snowflake.Layout { return millis(45, 0, 18, snowflake.UnixEpoch) }
 
-// ATProto returns the layout of the AT Protocol's TIDs, which Bluesky uses: 53 bits
-// of microseconds since [snowflake.UnixEpoch], and 10 that are random (the worker
-// here).
-func ATProto() snowflake.Layout {
-	return in(time.Microsecond, millis(53, 10, 0, snowflake.UnixEpoch))
-}
+// ATProto returns the layout of the AT Protocol's TIDs, which Bluesky uses: 53 bits of microseconds
+// since [snowflake.UnixEpoch], and 10 that are random (the worker here).
+func ATProto() snowflake.Layout { return in(time.Microsecond, millis(53, 10, 0, snowflake.UnixEpoch)) }
 
 // millis returns a layout that counts milliseconds.
 func millis(timeBits, workerBits, sequenceBits uint8, epoch snowflake.Epoch) snowflake.Layout {
 	return snowflake.Layout{Epoch: epoch, Unit: time.Millisecond, TimeBits: timeBits, WorkerBits: workerBits, SequenceBits: sequenceBits}
 }
 
-// millisIn is millis with a unit other than milliseconds.
-func millisIn(unit time.Duration, timeBits, workerBits, sequenceBits uint8, epoch snowflake.Epoch) snowflake.Layout {
-	return in(unit, millis(timeBits, workerBits, sequenceBits, epoch))
-}
-
 // timestamps returns the layout of Unix times, which have no other field.
 func timestamps(unit time.Duration, bits uint8) snowflake.Layout {
-	return millisIn(unit, bits, 0, 0, snowflake.UnixEpoch)
+	return in(unit, millis(bits, 0, 0, snowflake.UnixEpoch))
 }
 
 // datacenters divides the 10 bits of the worker into 5 of datacenter and 5 of worker.

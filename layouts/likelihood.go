@@ -435,7 +435,6 @@ func (e *evidence) why(n int, now time.Time) []string {
 
 // ago describes an age.
 func ago(d time.Duration) string {
-	const day = 24 * time.Hour
 	switch {
 	case d < 0:
 		return "just ahead of now"

@@ -28,7 +28,7 @@ import (
 // auditFlags are the flags of the command audit.
 type auditFlags struct {
 	store, database, query, from string
-	follow, metrics, since       string
+	fence, metrics, since        string
 	every                        time.Duration
 	batch                        int
 	list                         audit.Options
@@ -96,7 +96,7 @@ rows, and then they count from its start.`,
 			"Give a URL with a password in SNOWFLAKED_DATABASE")
 	fs.StringVar(&f.from, "from", "", "continue after this `ID`, with --query")
 	fs.IntVar(&f.batch, "batch", 100_000, "how many rows to read in a statement")
-	fs.StringVar(&f.follow, "follow", "", "continue with new rows: the `NAME` of the fence that their writers check")
+	fs.StringVar(&f.fence, "follow", "", "continue with new rows: the `NAME` of the fence that their writers check")
 	fs.DurationVar(&f.every, "every", 5*time.Second, "how often to look for new rows, with --follow")
 	fs.StringVar(&f.metrics, "metrics-file", "",
 		"`FILE` to which the counts are written as metrics, at the end of the audit or, with --follow, of each\n"+
@@ -138,10 +138,10 @@ func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error
 		a.Also = c.Add
 		r, err = a.Read(p.Streams, args)
 	} else {
-		upTo := max(after, c.First()-1)
-		ended = f.auditTable(ctx, p, s, c, &upTo)
+		t := &tableAudit{auditFlags: f, program: p, found: c, after: max(after, c.First()-1)}
+		ended = t.run(ctx, s)
 		r = audit.NewReport(c.Layout(), 0)
-		r.UpTo = upTo
+		r.UpTo = t.after
 	}
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (f *auditFlags) check(files int) (after snowflake.ID, err error) {
 		return 0, command.Refused("--column, --separator, --field and --order are for files, not for --query")
 	case f.query == "" && f.from != "":
 		return 0, command.Refused("--from needs --query")
-	case f.query == "" && f.follow != "":
+	case f.query == "" && f.fence != "":
 		return 0, command.Refused("--follow needs --query")
 	case f.metrics != "" && filepath.Ext(f.metrics) != ".prom":
 		return 0, command.Refused("--metrics-file %q does not end in .prom, so the collector would not read it", f.metrics)
@@ -223,48 +223,51 @@ func (f *auditFlags) check(files int) (after snowflake.ID, err error) {
 // sayEvery is the interval at which the command reports its progress.
 const sayEvery = 30 * time.Second
 
-// auditTable adds the IDs of --query above after to a, and sets after to the last one.
-func (f *auditFlags) auditTable(ctx context.Context, p *program, s lease.Store, a *leases.Comparison, after *snowflake.ID) error {
-	db, err := stores.OpenDB(f.database)
-	if err != nil {
+// tableAudit reads the IDs of --query.
+type tableAudit struct {
+	*auditFlags
+	*program
+	db    *sql.DB
+	found *leases.Comparison
+	after snowflake.ID // the last ID that was read
+}
+
+// run reads the IDs above after, and those of new rows if the fence of --follow is set.
+func (t *tableAudit) run(ctx context.Context, s lease.Store) (err error) {
+	if t.db, err = stores.OpenDB(t.database); err != nil {
 		return command.Refused("--database: %w", err)
 	}
-	defer db.Close()
-	if f.follow != "" {
-		err = f.followTable(ctx, p, s, db, a, after)
+	defer t.db.Close()
+	if t.fence != "" {
+		err = t.follow(ctx, s)
 	} else {
-		err = f.readTable(ctx, p, db, a, after, math.MaxInt64)
+		err = t.read(ctx, math.MaxInt64)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; continue with --from %v", err, *after)
+		return fmt.Errorf("%w; continue with --from %v", err, t.after)
 	}
 	return nil
 }
 
-// readTable adds the IDs of --query above after, and up to upTo, to a, and sets after to the last
-// one.
-func (f *auditFlags) readTable(
-	ctx context.Context, p *program, db *sql.DB, a *leases.Comparison, after *snowflake.ID, upTo snowflake.ID,
-) error {
+// read reads the IDs above after, and up to upTo.
+func (t *tableAudit) read(ctx context.Context, upTo snowflake.ID) error {
 	said, n := time.Now(), 0
 	for {
-		read, err := f.readBatch(ctx, db, a, after, upTo)
+		read, err := t.readBatch(ctx, upTo)
 		n += read
-		if err != nil || read < f.batch {
+		if err != nil || read < t.batch {
 			return err
 		}
 		if time.Since(said) > sayEvery {
 			said = time.Now()
-			p.Note("%d IDs, up to %v; strangers: %d", n, *after, a.Strangers())
+			t.Note("%d IDs, up to %v; strangers: %d", n, t.after, t.found.Strangers())
 		}
 	}
 }
 
-// readBatch is readTable for at most f.batch IDs. It returns how many it read.
-func (f *auditFlags) readBatch(
-	ctx context.Context, db *sql.DB, a *leases.Comparison, after *snowflake.ID, upTo snowflake.ID,
-) (n int, err error) {
-	rows, err := db.QueryContext(ctx, f.statement(*after))
+// readBatch is read for at most t.batch IDs. It returns how many it read.
+func (t *tableAudit) readBatch(ctx context.Context, upTo snowflake.ID) (n int, err error) {
+	rows, err := t.db.QueryContext(ctx, t.statement(t.after))
 	if err != nil {
 		return 0, err
 	}
@@ -277,22 +280,21 @@ func (f *auditFlags) readBatch(
 		return 0, fmt.Errorf("the query's column has the type %s, but IDs must be numbers: "+
 			"MySQL compares texts with numbers as if they were rounded", is)
 	}
-	for from := *after; rows.Next(); {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+	for from := t.after; rows.Next(); n++ {
+		var id snowflake.ID
+		if err := rows.Scan((*int64)(&id)); err != nil {
 			return n, err
 		}
-		if snowflake.ID(id) <= from || snowflake.ID(id) < *after {
-			return n, fmt.Errorf("the database gives %d after %v: the query's column has no numbers", id, *after)
+		if id <= from || id < t.after {
+			return n, fmt.Errorf("the database gives %d after %v: the query's column has no numbers", id, t.after)
 		}
-		if snowflake.ID(id) > upTo {
+		if id > upTo {
 			break
 		}
-		if err := a.Add(snowflake.ID(id)); err != nil {
+		if err := t.found.Add(id); err != nil {
 			return n, err
 		}
-		*after = snowflake.ID(id)
-		n++
+		t.after = id
 	}
 	return n, rows.Err()
 }

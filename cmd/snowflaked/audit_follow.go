@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
-	"github.com/seed-5394e6b1/snowflake/internal/audit/leases"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -21,24 +19,22 @@ var dialects = map[string]follow.Dialect{
 	"sqlite": follow.SQLite,
 }
 
-// followTable adds the IDs of --query to a, and continues with new rows until ctx ends. After each
-// span it writes the metrics. Once it has read a span, it continues after errors.
-func (f *auditFlags) followTable(
-	ctx context.Context, p *program, s lease.Store, db *sql.DB, a *leases.Comparison, after *snowflake.ID,
-) error {
-	scheme, _, _ := strings.Cut(f.database, ":")
-	fence, err := follow.NewFence(dialects[scheme], f.follow)
+// follow reads the IDs of the table, and continues with new rows until ctx ends. After each span it
+// writes the metrics. Once it has read a span, it continues after errors.
+func (t *tableAudit) follow(ctx context.Context, s lease.Store) error {
+	scheme, _, _ := strings.Cut(t.database, ":")
+	fence, err := follow.NewFence(dialects[scheme], t.fence)
 	if err != nil {
 		return command.Refused("--follow: %w", err)
 	}
-	r := follow.NewReader(s, db, fence, *after, &follow.Options{Every: f.every, Logger: slog.New(slog.NewTextHandler(p.Err, nil))})
+	r := follow.NewReader(s, t.db, fence, t.after, &follow.Options{Every: t.every, Logger: slog.New(slog.NewTextHandler(t.Err, nil))})
 	begun, said := false, 0
-	for upTo := *after; ; {
+	for upTo := t.after; ; {
 		span, err := r.Next(ctx)
 		if err == nil {
 			// span.UpTo is below upTo if the fence was set back, or if --from is above the fence.
 			upTo = max(upTo, span.UpTo)
-			said, err = f.judge(ctx, p, db, a, after, upTo, said)
+			said, err = t.judge(ctx, upTo, said)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -47,7 +43,7 @@ func (f *auditFlags) followTable(
 		case err != nil && !begun:
 			return err
 		case err != nil:
-			p.Note("%v; trying again", err)
+			t.Note("%v; trying again", err)
 		default:
 			begun = true
 		}
@@ -56,19 +52,17 @@ func (f *auditFlags) followTable(
 
 // judge reads the rows of a span, judges their IDs, and returns how many IDs were issued without a
 // lease. If there are more than said, it says so.
-func (f *auditFlags) judge(
-	ctx context.Context, p *program, db *sql.DB, a *leases.Comparison, after *snowflake.ID, upTo snowflake.ID, said int,
-) (int, error) {
-	if err := f.readTable(ctx, p, db, a, after, upTo); err != nil {
+func (t *tableAudit) judge(ctx context.Context, upTo snowflake.ID, said int) (int, error) {
+	if err := t.read(ctx, upTo); err != nil {
 		return said, err
 	}
-	*after = upTo
-	r, err := a.Report()
+	t.after = upTo
+	r, err := t.found.Report()
 	if err != nil {
 		return said, err
 	}
 	if r.Wrong() > said {
-		p.Note("%d IDs were issued without a lease, up to %v", r.Wrong(), *after)
+		t.Note("%d IDs were issued without a lease, up to %v", r.Wrong(), t.after)
 	}
-	return r.Wrong(), f.writeMetrics(r)
+	return r.Wrong(), t.writeMetrics(r)
 }

@@ -70,7 +70,10 @@ func (c *config) acquire(ctx context.Context, w *waiting) (got acquired, err err
 		}
 		slog.Warn("the store cannot be opened yet", "error", err, "next", "try again in a second")
 		w.say("the store cannot be opened yet: " + whyOf(err))
-		_ = sleep(ctx, time.Second)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
 	}
 	if err != nil {
 		return got, err
@@ -83,15 +86,6 @@ func (c *config) acquire(ctx context.Context, w *waiting) (got acquired, err err
 		return got, fmt.Errorf("no worker ID was acquired: %w", err)
 	}
 	return got, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // waiting is the state of the wait for a worker ID, which probes and systemd see.

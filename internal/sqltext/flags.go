@@ -4,18 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 )
 
-// FlagSet is a set of flags, as package pflag has it, which this module does not require.
-type FlagSet interface {
-	Bool(name string, value bool, usage string) *bool
-	IntVar(p *int, name string, value int, usage string)
-	StringVar(p *string, name, value, usage string)
-}
-
 // Flags defines --generate, which it returns, and the flags of g, except that of the layout.
-func (g *Generator) Flags(fs FlagSet) (generate *bool) {
-	generate = fs.Bool("generate", false, "print functions that issue IDs")
+func (g *Generator) Flags(fs command.FlagSet) (generate *bool) {
+	generate = new(bool)
+	fs.BoolVar(generate, "generate", false, "print functions that issue IDs")
 	fs.IntVar(&g.Worker, "worker", 0, "the worker `ID` of the database, with --generate")
 	fs.IntVar(&g.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has datacenters, with --generate")
 	fs.StringVar(&g.Schema, "schema", "public", "`NAME` of the schema of the functions, with --generate")

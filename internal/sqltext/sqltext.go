@@ -198,9 +198,8 @@ func (w writer) first() string {
 		of(w.left, tick, int64(w.shift())))
 }
 
-// Script returns statements to paste into a migration. Each ends with a semicolon
-// at the end of its last line. For SQLite, which has no CREATE FUNCTION, they are
-// expressions in comments.
+// Script returns statements to paste into a migration. Each ends with a semicolon at the end of its
+// last line. For SQLite, which has no CREATE FUNCTION, they are expressions in comments.
 func Script(e Engine, l snowflake.Layout, prefix string) (string, error) {
 	fs, err := Functions(e, l)
 	if err = cmp.Or(checkName("prefix", prefix), err); err != nil {
