@@ -71,13 +71,7 @@ func open(p peer, dir string) next {
 	return n
 }
 
-func tempDir() string {
-	dir, err := os.MkdirTemp("", "faults")
-	if err != nil {
-		log.Fatal(err)
-	}
-	return dir
-}
+func tempDir() string { return must(os.MkdirTemp("", "faults")) }
 
 // batch is the result of several calls.
 type batch struct {
@@ -155,26 +149,18 @@ func two(p peer) string {
 }
 
 func common(a, b []string) string {
-	seen, both := map[string]bool{}, 0
+	seen := map[string]bool{}
 	for _, id := range a {
 		seen[id] = true
 	}
-	for _, id := range b {
-		if seen[id] {
-			both++
-		}
-	}
-	return fmt.Sprintf("%d and %d IDs, %d of them in both", len(a), len(b), both)
+	both := slices.DeleteFunc(slices.Clone(b), func(id string) bool { return !seen[id] })
+	return fmt.Sprintf("%d and %d IDs, %d of them in both", len(a), len(b), len(both))
 }
 
 // command returns a command for another process with a generator. at is the second since 1970 at
 // which its clock starts, or "now".
 func command(p peer, dir, at string) *exec.Cmd {
-	self, err := os.Executable()
-	if err != nil {
-		log.Fatal(err)
-	}
-	cmd := exec.Command(self, "child", p.name, dir, at)
+	cmd := exec.Command(must(os.Executable()), "child", p.name, dir, at)
 	cmd.Stderr = os.Stderr
 	return cmd
 }
@@ -195,11 +181,7 @@ func child(name, dir, at string) {
 	if at == "now" {
 		end = begun.Add(time.Hour)
 	} else {
-		second, err := strconv.ParseInt(at, 10, 64)
-		if err != nil {
-			log.Fatal(err)
-		}
-		time.FaultWall = second - begun.Unix()
+		time.FaultWall = must(strconv.ParseInt(at, 10, 64)) - begun.Unix()
 	}
 	n := open(peers[i], dir)
 	for time.Since(begun) < end.Sub(begun) {
@@ -232,8 +214,7 @@ type process struct {
 
 func started(p peer, dir string) *process {
 	c := &process{cmd: command(p, dir, "now"), done: make(chan struct{})}
-	out, err := c.cmd.StdoutPipe()
-	check(err)
+	out := must(c.cmd.StdoutPipe())
 	check(c.cmd.Start())
 	go func() {
 		defer close(c.done)
@@ -255,16 +236,14 @@ func exhaust(p peer) string {
 	if p.end == "" {
 		return "in the year 10889, which the clock here does not reach"
 	}
-	end, err := time.Parse(time.RFC3339, p.end)
-	check(err)
+	end := must(time.Parse(time.RFC3339, p.end))
 	dir := tempDir()
 	defer os.RemoveAll(dir)
 	step := end.Unix() - time.Now().Unix() - 3 // a busy machine takes a while to open a library
 	time.FaultWall += step
 	defer func() { time.FaultWall -= step }()
 	n := open(p, filepath.Join(dir, "worker-ids"))
-	before, err := n()
-	check(err)
+	before := must(n())
 	time.Sleep(4 * time.Second)
 	for range 100 { // a library may see a step late
 		if id, err := n(); err != nil {
@@ -290,9 +269,7 @@ func eachCall(p peer) string {
 		all.Go(func() {
 			ids := make([]string, 0, calls)
 			for range calls {
-				id, err := open(p, "")()
-				check(err)
-				ids = append(ids, id)
+				ids = append(ids, must(open(p, "")()))
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -303,6 +280,11 @@ func eachCall(p peer) string {
 	}
 	all.Wait()
 	return fmt.Sprintf("%d IDs, %d duplicates", goroutines*calls, goroutines*calls-len(seen))
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
 }
 
 func check(err error) {
