@@ -34,22 +34,28 @@ func goalsTable(all []goal) string {
 	return markdown([]string{"goal", "measured", "met", "table"}, rows)
 }
 
-// goalsRow returns the row of the goals with one text.
+// goalsRow returns the row of the goals with one text. If some are missed, it has the figures of
+// these.
 func goalsRow(goals []goal) []string {
 	var measured, missed, unknown []string
 	for _, g := range goals {
+		figure := strings.TrimPrefix(g.of+": "+g.measured, ": ")
 		switch {
 		case g.measured == "":
 			unknown = append(unknown, g.of)
 			continue
 		case !g.met:
-			missed = append(missed, g.of)
+			missed = append(missed, figure)
 		}
-		measured = append(measured, strings.TrimPrefix(g.of+": "+g.measured, ": "))
+		measured = append(measured, figure)
 	}
 	var met []string
 	if len(missed) > 0 {
-		met = append(met, strings.TrimSuffix("no: "+strings.Join(missed, "; "), ": "))
+		no := "no"
+		if len(measured) > 1 {
+			no = fmt.Sprintf("no, %d of %d", len(missed), len(measured))
+		}
+		met, measured = append(met, no), missed
 	}
 	if len(unknown) > 0 {
 		met = append(met, strings.TrimSuffix("not measured: "+strings.Join(unknown, "; "), ": "))
