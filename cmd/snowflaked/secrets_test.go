@@ -3,15 +3,9 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -32,56 +26,10 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/server"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 )
-
-// issued is a certificate with its key.
-type issued struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	der  []byte
-}
-
-// issue makes a certificate: by is its issuer, or nil for a new authority.
-func issue(t *testing.T, by *issued) *issued {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	parent, signer := template, key
-	if by == nil {
-		template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
-	} else {
-		parent, signer = by.cert, by.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return &issued{cert, key, der}
-}
-
-func (c *issued) pair() tls.Certificate {
-	return tls.Certificate{Certificate: [][]byte{c.der}, PrivateKey: c.key}
-}
-
-// write replaces files, each at once, as tools that rotate secrets do.
-func (c *issued) write(t *testing.T, cert, key string) {
-	t.Helper()
-	der, err := x509.MarshalECPrivateKey(c.key)
-	require.NoError(t, err)
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: c.der}, key: {Type: "EC PRIVATE KEY", Bytes: der}} {
-		if file != "" {
-			replace(t, file, string(pem.EncodeToMemory(block)))
-		}
-	}
-}
 
 func replace(t *testing.T, file, text string) {
 	t.Helper()
@@ -89,14 +37,15 @@ func replace(t *testing.T, file, text string) {
 	require.NoError(t, os.Rename(file+".new", file))
 }
 
-// secure returns a client that trusts an authority and shows a certificate, on new connections each
-// time.
-func secure(authority, client *issued) *http.Client {
-	pool := x509.NewCertPool()
-	pool.AddCert(authority.cert)
-	config := &tls.Config{RootCAs: pool}
-	if client != nil {
-		config.Certificates = []tls.Certificate{client.pair()}
+// secure returns a client that trusts the servers of one authority, and shows the certificate of
+// another, if it is not nil, on new connections each time.
+func secure(t *testing.T, trusted, shown *servertest.Authority) *http.Client {
+	t.Helper()
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	config.RootCAs.AppendCertsFromPEM(servertest.Must(os.ReadFile(trusted.File("client-ca.pem")))(t))
+	if shown != nil {
+		pair := servertest.Must(tls.LoadX509KeyPair(shown.File("client.pem"), shown.File("client.key")))(t)
+		config.Certificates = []tls.Certificate{pair}
 	}
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 }
@@ -107,16 +56,18 @@ func TestSecretsAreRotated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	old, next, authority := issue(t, nil), issue(t, nil), issue(t, nil)
-	server := issue(t, old)
-	server.write(t, file("cert"), file("key"))
-	authority.write(t, file("ca"), "")
+	old, next := servertest.NewAuthority(t, ""), servertest.NewAuthority(t, "")
+	install := func(a *servertest.Authority, names ...string) { // each at once, as tools that rotate secrets do
+		for _, name := range names {
+			replace(t, file(name), string(servertest.Must(os.ReadFile(a.File(name)))(t)))
+		}
+	}
+	install(old, "server.pem", "server.key", "server-ca.pem")
 	replace(t, file("token"), "alpha-alpha-alpha\n")
-	p := start(t, nil, "--store", "file:"+file("workers"), "--tls-cert", file("cert"), "--tls-key", file("key"),
-		"--tls-client-ca", file("ca"), "--token-file", file("token"), "--admin", "127.0.0.1:0")
+	p := start(t, nil, "--store", "file:"+file("workers"), "--tls-cert", file("server.pem"), "--tls-key", file("server.key"),
+		"--tls-client-ca", file("server-ca.pem"), "--token-file", file("token"), "--admin", "127.0.0.1:0")
 	admin := "http://" + p.awaitLog("probes are answered")["address"].(string)
 	url := strings.Replace(p.url, "http:", "https:", 1) + "/id"
-	client := issue(t, authority)
 	ask := func(c *http.Client, token string) int {
 		status, _, _ := get(t, c, url, "Authorization", "Bearer "+token)
 		return status // 0 if the handshake failed
@@ -130,20 +81,20 @@ func TestSecretsAreRotated(t *testing.T) {
 		token string
 		want  int
 	}{
-		"all is right":          {secure(old, client), "alpha-alpha-alpha", 200},
-		"another token":         {secure(old, client), "beta-beta-beta-beta", 401},
-		"no certificate":        {secure(old, nil), "alpha-alpha-alpha", 0},
-		"another's certificate": {secure(old, issue(t, next)), "alpha-alpha-alpha", 0},
-		"another server":        {secure(next, client), "alpha-alpha-alpha", 0},
+		"all is right":          {secure(t, old, old), "alpha-alpha-alpha", 200},
+		"another token":         {secure(t, old, old), "beta-beta-beta-beta", 401},
+		"no certificate":        {secure(t, old, nil), "alpha-alpha-alpha", 0},
+		"another's certificate": {secure(t, old, next), "alpha-alpha-alpha", 0},
+		"another server":        {secure(t, next, old), "alpha-alpha-alpha", 0},
 	} {
 		assert.Equal(t, test.want, ask(test.c, test.token), what)
 	}
-	_, script, _ := get(t, secure(old, client), strings.TrimSuffix(url, "id")+"server.js")
+	_, script, _ := get(t, secure(t, old, old), strings.TrimSuffix(url, "id")+"server.js")
 	assert.Contains(t, script, "needsToken = true", "the page asks for IDs that it would not get")
 	replace(t, file("token"), "alpha-alpha-alpha\nbeta-beta-beta-beta\n")
-	answers("a second token", secure(old, client), "beta-beta-beta-beta", 200)
+	answers("a second token", secure(t, old, old), "beta-beta-beta-beta", 200)
 	replace(t, file("token"), "\n")
-	replace(t, file("cert"), "no certificate")
+	replace(t, file("server.pem"), "no certificate")
 	metrics := func() string {
 		_, text, _ := get(t, http.DefaultClient, admin+"/metrics")
 		return text
@@ -152,19 +103,19 @@ func TestSecretsAreRotated(t *testing.T) {
 		return strings.Contains(metrics(), `snowflake_server_reload_failed{files="tokens"} 1`) &&
 			strings.Contains(metrics(), `snowflake_server_reload_failed{files="tls"} 1`)
 	})
-	notAfter := float64(server.cert.NotAfter.Unix())
-	assert.Contains(t, metrics(), fmt.Sprintf("\nsnowflake_server_certificate_not_after_timestamp_seconds %v\n", notAfter))
-	answers("invalid files", secure(old, client), "alpha-alpha-alpha", 200)
+	served := servertest.Must(tls.LoadX509KeyPair(old.File("server.pem"), old.File("server.key")))(t).Leaf
+	assert.Contains(t, metrics(), fmt.Sprintf("\nsnowflake_server_certificate_not_after_timestamp_seconds %v\n", float64(served.NotAfter.Unix())))
+	answers("invalid files", secure(t, old, old), "alpha-alpha-alpha", 200)
 	replace(t, file("token"), "beta-beta-beta-beta\n")
-	answers("the first token is gone", secure(old, client), "alpha-alpha-alpha", 401)
-	issue(t, next).write(t, file("cert"), file("key"))
-	answers("the next certificate", secure(next, client), "beta-beta-beta-beta", 200)
+	answers("the first token is gone", secure(t, old, old), "alpha-alpha-alpha", 401)
+	install(next, "server.pem", "server.key")
+	answers("the next certificate", secure(t, next, old), "beta-beta-beta-beta", 200)
 	await(t, "metrics", func() bool { return strings.Contains(metrics(), `snowflake_server_reload_failed{files="tls"} 0`) })
-	next.write(t, file("ca"), "")
-	answers("the next authority of clients", secure(next, issue(t, next)), "beta-beta-beta-beta", 200)
-	assert.Zero(t, ask(secure(next, client), "beta-beta-beta-beta"))
+	install(next, "server-ca.pem")
+	answers("the next authority of clients", secure(t, next, next), "beta-beta-beta-beta", 200)
+	assert.Zero(t, ask(secure(t, next, old), "beta-beta-beta-beta"))
 	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "beta-beta-beta-beta",
-		credentials.NewTLS(secure(next, issue(t, next)).Transport.(*http.Transport).TLSClientConfig))
+		credentials.NewTLS(secure(t, next, next).Transport.(*http.Transport).TLSClientConfig))
 	assert.Contains(t, p.log.String(), "TLS handshake error", "it does not say that clients were refused")
 	assert.NotNil(t, p.logged("the new files are invalid: the old ones stay in use"), "the log does not say that the files are invalid")
 }

@@ -87,29 +87,29 @@ func (c Cluster) Leader(t testing.TB, space string, leads Leads) (leader *Member
 // Leads reports whether a member leads a space now.
 type Leads func(m *Member, space string) bool
 
-// LosesLeader returns faults for Outage in which the leader of a cluster of three is replaced. s
+// LosesLeader returns troubles for Outage in which the leader of a cluster of three is replaced. s
 // has the cluster's addresses.
-func LosesLeader(s *Server, c Cluster, leads Leads) []Fault {
-	faults := []Fault{{"PausedLeaderReturnsNoStaleEntries", func(t *testing.T, space string) { paused(t, s, space, c, leads) }}}
+func LosesLeader(s *Server, c Cluster, leads Leads) []Trouble {
+	all := []Trouble{Passes("PausedLeaderReturnsNoStaleEntries", func(t *testing.T, space string) { paused(t, s, space, c, leads) })}
 	if depth.Full() {
-		faults = append(faults, Fault{"LeaderIsKilled", func(t *testing.T, space string) {
+		all = append(all, Passes("LeaderIsKilled", func(t *testing.T, space string) {
 			leader, _ := c.Leader(t, space, leads)
 			leader.Kill()
-		}})
+		}))
 	}
-	return faults
+	return all
 }
 
-// LosesMajority returns faults for Outage in which two servers of a cluster of three are killed and
+// LosesMajority returns troubles for Outage in which two servers of a cluster of three are killed and
 // restarted. s has the cluster's addresses.
-func LosesMajority(s *Server, c Cluster, leads Leads) []Fault {
-	return []Fault{{"ServerWithoutAMajorityDoesNotAnswer", func(t *testing.T, space string) {
+func LosesMajority(s *Server, c Cluster, leads Leads) []Trouble {
+	return []Trouble{Passes("ServerWithoutAMajorityDoesNotAnswer", func(t *testing.T, space string) {
 		leader, others := c.Leader(t, space, leads)
 		alone(t, s, space, leader, others)
 		if depth.Full() {
 			alone(t, s, space, others[0], Cluster{leader, others[1]})
 		}
-	}}}
+	})}
 }
 
 // Alone kills all others, and checks that the survivor, whose data may be stale, returns an error

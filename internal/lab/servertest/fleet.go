@@ -229,16 +229,10 @@ func (f *fleet) audit(store lease.Store, all []snowflake.ID) {
 	}
 }
 
-// Fault is a fault during an Outage. Do returns after the fault.
-type Fault struct {
-	Name string
-	Do   func(t *testing.T, space string)
-}
-
-// Outage runs a fleet of processes, which reach the server at addr, during one fault after another.
-// During each fault one process is killed, and one is stopped for longer than a window. After the
-// fault, each live process must issue IDs again, by itself. No ID is issued twice.
-func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
+// Outage runs a fleet of processes, which reach the server at addr, during one trouble after
+// another. During each one process is killed, and one is stopped for longer than a window. After
+// it, each live process must issue IDs again, by itself. No ID is issued twice.
+func Outage(t *testing.T, s *Server, addr string, all ...Trouble) {
 	t.Helper()
 	processes := depth.Of(3, 6)
 	f := &fleet{t: t, k: task{Addr: addr, Space: NewSpace(), Count: processes + 2, Window: s.short()}, env: s.Env}
@@ -246,13 +240,17 @@ func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 		f.start()
 	}
 	f.awaitAll("at first")
-	for _, fault := range faults {
+	for _, x := range all {
 		var stopped sync.WaitGroup
 		f.kill()
 		stopped.Go(func() { f.pause(s.short() * 5 / 4) })
-		t.Run(fault.Name, func(t *testing.T) { fault.Do(t, f.k.Space) })
+		t.Run(x.Name, func(t *testing.T) {
+			if end := x.Begin(t, f.k.Space); end != nil {
+				end(t)
+			}
+		})
 		stopped.Wait()
-		f.awaitAll("after the fault " + fault.Name)
+		f.awaitAll("after " + x.Name)
 	}
 	f.check(s.client(t, addr, f.k.Space))
 }

@@ -41,6 +41,11 @@ type Trouble struct {
 	Never []string
 }
 
+// Passes is a trouble that has ended when do returns.
+func Passes(name string, do func(t *testing.T, space string)) Trouble {
+	return Trouble{Name: name, Begin: func(t *testing.T, space string) func(*testing.T) { do(t, space); return nil }}
+}
+
 // Troubles runs a process with a worker ID during one trouble after another. During a trouble that
 // must be ended, the errors of the process and of newcomers name the cause, and a newcomer waits.
 // After the trouble, the process renews and issues IDs, and newcomers start. No ID is issued twice.
@@ -285,13 +290,10 @@ func (f *troubled) noLongerWaits(t *testing.T) {
 // network returns the troubles of the network: the server gets another address, its name does not
 // resolve for a while, or open connections become half-open.
 func network(h *Host) []Trouble {
-	brief := func(do func()) func(*testing.T, string) func(*testing.T) {
-		return func(*testing.T, string) func(*testing.T) { do(); return nil }
-	}
 	return []Trouble{
-		{Name: "MovesToAnotherAddress", Begin: brief(h.Move)},
-		{Name: "MovesAndTheOldAddressDoesNotAnswer", Begin: brief(h.Vanish)},
-		{Name: "ConnectionsAreHalfOpen", Begin: brief(func() { h.Swallow() })},
+		Passes("MovesToAnotherAddress", func(*testing.T, string) { h.Move() }),
+		Passes("MovesAndTheOldAddressDoesNotAnswer", func(*testing.T, string) { h.Vanish() }),
+		Passes("ConnectionsAreHalfOpen", func(*testing.T, string) { h.Swallow() }),
 		{Name: "NameIsUnknown", Says: []string{"no such host"}, Begin: func(*testing.T, string) func(*testing.T) {
 			h.Lose()
 			return func(*testing.T) { h.Found() }
@@ -301,21 +303,17 @@ func network(h *Host) []Trouble {
 
 // LosesDisk is the trouble of a server that restarts without its data, in Dir or in memory.
 func LosesDisk(s *Server) Trouble {
-	return Trouble{Name: "RestartsEmpty", Begin: func(*testing.T, string) func(*testing.T) {
-		s.LoseDisk(s.Dir)
-		return nil
-	}}
+	return Passes("RestartsEmpty", func(*testing.T, string) { s.LoseDisk(s.Dir) })
 }
 
 // isRestored is the trouble of a server that restarts with a backup. Package lease requires that by
 // then no window is open.
 func isRestored(s *Server) Trouble {
-	return Trouble{Name: "RestartsWithABackup", Begin: func(t *testing.T, space string) func(*testing.T) {
+	return Passes("RestartsWithABackup", func(t *testing.T, space string) {
 		backUp(t, s)
 		writes(t, s, space)
 		restore(t, s, s.window())
-		return nil
-	}}
+	})
 }
 
 // LostVersionsDoNotRepeat checks that a server with a restored backup does not give entries
@@ -376,11 +374,15 @@ func writes(t *testing.T, s *Server, space string) {
 }
 
 // CertificatesAreRenewed is the trouble of a server that restarts with certificates of another
-// authority, before the clients' files are renewed.
-func CertificatesAreRenewed(a *Authority, p *Process) Trouble {
+// authority, before the clients' files are renewed. If install is not nil, it gives the server its
+// files.
+func CertificatesAreRenewed(a *Authority, p *Process, install func()) Trouble {
 	return Trouble{Name: "CertificatesAreRenewed", Says: []string{"certificate"}, Begin: func(*testing.T, string) func(*testing.T) {
 		p.Kill()
 		a.Renew("server", "next client")
+		if install != nil {
+			install()
+		}
 		p.Restart()
 		return func(*testing.T) { a.Rename("next client", "client") }
 	}}

@@ -4,14 +4,7 @@ package stores
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/lab/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/lab/install/installed"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 )
 
@@ -40,16 +32,6 @@ func answers(url string) func() error {
 	}
 }
 
-func TestPostgresIsStore(t *testing.T) {
-	depth.NeedFull(t, "a real server")
-	t.Parallel()
-	url := func(addr string) string {
-		return "postgres://owner:p%40s%2F%3Fs@" + addr + "/postgres?sslmode=disable&table=orders"
-	}
-	addr, _ := servertest.Postgres(t, "p@s/?s", func(addr string) error { return answers(url(addr))() })
-	isStore(t, url(addr))
-}
-
 func TestMySQLIsStore(t *testing.T) {
 	depth.NeedFull(t, "a real server")
 	t.Parallel()
@@ -59,45 +41,6 @@ func TestMySQLIsStore(t *testing.T) {
 	url := func(addr string) string { return "mysql://app:p%40s%2F%3Fs@" + addr + "/app?table=orders&timeout=1s" }
 	addr, _ := servertest.MariaDB(t, func(addr string) error { return answers(url(addr))() }, "--init-file="+init)
 	isStore(t, url(addr))
-}
-
-// certificate writes a certificate of this host and its key, and returns their files.
-func certificate(t *testing.T) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	require.NoError(t, err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(t, err)
-	cert, key = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
-	return cert, key
-}
-
-func TestEtcdIsStore(t *testing.T) {
-	depth.NeedFull(t, "a real server")
-	t.Parallel()
-	cert, key := certificate(t)
-	port, peer := servertest.Port(t), fmt.Sprint("http://127.0.0.1:", servertest.Port(t))
-	client := fmt.Sprint("https://127.0.0.1:", port)
-	url := fmt.Sprintf("etcds://127.0.0.1:%d,localhost:%d?ca=%s&prefix=/orders", port, port, cert)
-	servertest.Start(t, servertest.Command{Path: servertest.Program(t, "etcd-server", "etcd"), Args: []string{
-		"--name", "m", "--data-dir", filepath.Join(t.TempDir(), "m"), "--cert-file", cert, "--key-file", key,
-		"--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "m=" + peer,
-		"--logger", "zap", "--log-level", "error",
-	}}, answers(url))
-	isStore(t, url)
-
-	// No authority has signed the certificate.
-	plain := answers(fmt.Sprintf("etcds://127.0.0.1:%d", port))
-	require.Error(t, plain())
 }
 
 func TestZooKeeperIsStore(t *testing.T) {
@@ -119,24 +62,6 @@ func TestZooKeeperIsStore(t *testing.T) {
 	defer closeStore()
 	_, err = store.Get(t.Context(), "a")
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-}
-
-func TestNATSIsStore(t *testing.T) {
-	t.Parallel()
-	cert, key := certificate(t)
-	port, dir := servertest.Port(t), t.TempDir()
-	config := filepath.Join(dir, "nats.conf")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-		listen: "127.0.0.1:%d", jetstream: {store_dir: %q}, tls: {cert_file: %q, key_file: %q, timeout: 10}
-		authorization: {user: app, password: "p@s/?s"}`, port, dir, cert, key), 0o600))
-	url := fmt.Sprintf("natss://app:p%%40s%%2F%%3Fs@127.0.0.1:%d,localhost:%d?bucket=orders&replicas=1&ca=%s", port, port, cert)
-	servertest.Start(t, servertest.Command{Path: installed.Need(t, installed.NATSServer), Args: []string{"-c", config}}, answers(url))
-	isStore(t, url)
-	// No authority has signed the certificate.
-	require.Error(t, answers(fmt.Sprintf("natss://app:p%%40s%%2F%%3Fs@127.0.0.1:%d", port))())
-	err := answers(fmt.Sprintf("natss://app:wrong-secret@127.0.0.1:%d?ca=%s", port, cert))()
-	require.ErrorContains(t, err, "Authorization Violation")
-	require.NotContains(t, err.Error(), "wrong-secret")
 }
 
 // setAWS sets the variables of the AWS SDK, and nothing else counts.

@@ -4,10 +4,12 @@ package stores
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -40,7 +42,16 @@ func listens(port int) func() error {
 	}
 }
 
-func TestEtcdsRereadsCertificates(t *testing.T) {
+// refused checks that a store cannot be reached, because of a cause, and that the error hides the
+// password.
+func refused(t *testing.T, url, cause string) {
+	t.Helper()
+	err := answers(url)()
+	require.ErrorContains(t, err, cause, url)
+	require.NotContains(t, err.Error(), "s3cret")
+}
+
+func TestEtcdIsStoreAndRereadsCertificates(t *testing.T) {
 	t.Parallel()
 	a := servertest.NewAuthority(t, "")
 	port, peer := servertest.Port(t), fmt.Sprint("http://127.0.0.1:", servertest.Port(t))
@@ -53,26 +64,34 @@ func TestEtcdsRereadsCertificates(t *testing.T) {
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "m=" + peer,
 		"--logger", "zap", "--log-level", "error",
 	}}, listens(port))
-	suffer(t, p, fmt.Sprintf("etcds://127.0.0.1:%d?prefix=/%%s&ca=%s&cert=%s&key=%s", port,
-		a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key")),
-		servertest.CertificatesAreRenewed(a, p))
+	shown := fmt.Sprintf("&cert=%s&key=%s", a.File("client.pem"), a.File("client.key"))
+	trusting := fmt.Sprintf("&ca=%s%s", a.File("client-ca.pem"), shown)
+	isStore(t, fmt.Sprintf("etcds://127.0.0.1:%d,localhost:%[1]d?prefix=/orders%s", port, trusting))
+	refused(t, fmt.Sprintf("etcds://127.0.0.1:%d?prefix=/orders%s", port, shown), "certificate")
+	suffer(t, p, fmt.Sprintf("etcds://127.0.0.1:%d?prefix=/%%s%s", port, trusting), servertest.CertificatesAreRenewed(a, p, nil))
 }
 
-func TestNATSSRereadsCertificates(t *testing.T) {
+func TestNATSIsStoreAndRereadsCertificates(t *testing.T) {
 	t.Parallel()
 	a := servertest.NewAuthority(t, "")
 	port, dir := servertest.Port(t), t.TempDir()
 	config := filepath.Join(dir, "nats.conf")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-		listen: "127.0.0.1:%d", jetstream: {store_dir: %q}, tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true, timeout: 10}`,
+		listen: "127.0.0.1:%d", jetstream: {store_dir: %q}, tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true, timeout: 10}
+		authorization: {user: app, password: "s3cret@/?s"}`,
 		port, dir, a.File("server.pem"), a.File("server.key"), a.File("server-ca.pem")), 0o600))
 	p := servertest.Start(t, servertest.Command{Path: installed.Need(t, installed.NATSServer), Args: []string{"-c", config}}, listens(port))
-	suffer(t, p, fmt.Sprintf("natss://127.0.0.1:%d?bucket=%%s&replicas=1&ca=%s&cert=%s&key=%s", port,
-		a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key")),
-		servertest.CertificatesAreRenewed(a, p))
+	user := "natss://app:s3cret%40%2F%3Fs@"
+	shown := fmt.Sprintf("&replicas=1&cert=%s&key=%s", a.File("client.pem"), a.File("client.key"))
+	trusting := fmt.Sprintf("%s&ca=%s", shown, a.File("client-ca.pem"))
+	isStore(t, fmt.Sprintf("%s127.0.0.1:%d,localhost:%d?bucket=orders%s", user, port, port, trusting))
+	refused(t, fmt.Sprintf("%s127.0.0.1:%d?bucket=orders%s", user, port, shown), "certificate")
+	refused(t, fmt.Sprintf("natss://app:wrong-s3cret@127.0.0.1:%d?bucket=orders%s", port, trusting), "Authorization Violation")
+	suffer(t, p, strings.ReplaceAll(user, "%", "%%")+fmt.Sprintf("127.0.0.1:%d?bucket=%%s%s", port, trusting),
+		servertest.CertificatesAreRenewed(a, p, nil))
 }
 
-func TestPostgresRereadsCertificates(t *testing.T) {
+func TestPostgresIsStoreAndRereadsCertificates(t *testing.T) {
 	t.Parallel()
 	a, dir := servertest.NewAuthority(t, ""), servertest.Dir(t, "postgres")
 	install := func() { // the server refuses a key that others can read
@@ -85,22 +104,18 @@ func TestPostgresRereadsCertificates(t *testing.T) {
 	}
 	install()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	addr, p := servertest.Postgres(t, "", func(addr string) error {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			err = c.Close()
+	url := func(addr string) string {
+		return fmt.Sprintf("postgres://owner:s3cret%%40%%2F%%3Fs@%s/postgres?sslmode=verify-full&sslrootcert=%s&sslcert=%s&sslkey=%s",
+			addr, a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key"))
+	}
+	addr, p := servertest.Postgres(t, "s3cret@/?s", func(addr string) error {
+		if c, err := net.Dial("tcp", addr); err != nil || c.Close() != nil {
+			return errors.New("nothing listens")
 		}
-		return err
+		return nil
 	}, "-c", "ssl=on", "-c", "ssl_cert_file="+in("server.pem"), "-c", "ssl_key_file="+in("server.key"), "-c",
 		"ssl_ca_file="+in("server-ca.pem"))
-	suffer(t, p, fmt.Sprintf("postgres://owner@%s/postgres?table=%%s&sslmode=verify-full&sslrootcert=%s&sslcert=%s&sslkey=%s",
-		addr, a.File("client-ca.pem"), a.File("client.pem"), a.File("client.key")),
-		servertest.Trouble{Name: "CertificatesAreRenewed", Says: []string{"certificate"},
-			Begin: func(t *testing.T, _ string) func(*testing.T) {
-				p.Kill()
-				a.Renew("server", "next client")
-				install()
-				p.Restart()
-				return func(*testing.T) { a.Rename("next client", "client") }
-			}})
+	isStore(t, url(addr)+"&table=orders")
+	refused(t, strings.Replace(url(addr), "s3cret", "wrong-s3cret", 1), "password authentication failed")
+	suffer(t, p, strings.ReplaceAll(url(addr), "%", "%%")+"&table=%s", servertest.CertificatesAreRenewed(a, p, install))
 }

@@ -561,18 +561,13 @@ func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leases.db")
 	s := fleetServer(sqliteAt(path), path)
 	s.Window = 500 * time.Millisecond
-	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func(t *testing.T, _ string) {
-		conn, err := sqliteAt(path).open(t).Conn(context.Background())
-		if err != nil {
-			t.Error(err)
-			return
-		}
+	servertest.Outage(t, s, path, servertest.Passes("FileIsLocked", func(t *testing.T, _ string) {
+		conn := servertest.Must(sqliteAt(path).open(t).Conn(t.Context()))(t)
 		defer conn.Close()
-		_, err = conn.ExecContext(context.Background(), "PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE")
+		servertest.Must(conn.ExecContext(t.Context(), "PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE"))(t)
 		time.Sleep(2 * s.Window)
-		_, err2 := conn.ExecContext(context.Background(), "COMMIT")
-		assert.NoError(t, errors.Join(err, err2))
-	}})
+		servertest.Must(conn.ExecContext(t.Context(), "COMMIT"))(t)
+	}))
 }
 
 // Many clients with separate connections take worker IDs at once, with both kinds of SQLite's
