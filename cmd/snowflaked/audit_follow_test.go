@@ -70,9 +70,8 @@ func (f *following) end(t *testing.T, status int) (r report) {
 // writes.
 func TestAuditFollowsATable(t *testing.T) {
 	t.Parallel()
-	postgres := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-	addr, server := servertest.Postgres(t, "", answersSQL(postgres))
-	database := postgres(addr)
+	addr, server := servertest.Postgres(t, "", nil)
+	database := servertest.PostgresURL(addr)
 	store := database + "&table=leases"
 	db, err := stores.OpenDB(database)
 	require.NoError(t, err)
@@ -151,12 +150,11 @@ func TestAuditFollowsATable(t *testing.T) {
 // On each kind of database the audit reads the rows that are there, and continues with new ones.
 func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 	t.Parallel()
-	maria := func(addr string) string { return "mysql://root@" + addr + "/mysql" }
-	addr, _ := servertest.MariaDB(t, answersSQL(maria))
+	addr, _ := servertest.MariaDB(t, nil)
 	file := filepath.Join(t.TempDir(), "orders")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for database, dialect := range map[string]follow.Dialect{
-		maria(addr): follow.MySQL, "sqlite:" + file: follow.SQLite,
+		"mysql://root@" + addr + "/test": follow.MySQL, "sqlite:" + file: follow.SQLite,
 	} {
 		db, err := stores.OpenDB(database)
 		require.NoError(t, err)

@@ -33,32 +33,17 @@ type report struct {
 	Leases leases.Report `json:"leases"`
 }
 
-// answersSQL returns a function that returns nil if a database answers.
-func answersSQL(url func(addr string) string) func(addr string) error {
-	return func(addr string) error {
-		db, err := stores.OpenDB(url(addr))
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		return db.PingContext(ctx)
-	}
-}
-
 // The store is on PostgreSQL or Redis, and the IDs are in PostgreSQL or MariaDB. Two generators
 // have no lease: one has a worker ID that was never leased, and one uses that of a holder which has
 // released it.
 func TestAuditFindsWhoHasNoLease(t *testing.T) {
 	t.Parallel()
-	postgres := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-	maria := func(addr string) string { return "mysql://root@" + addr + "/test" }
 	for name, start := range map[string]func(t *testing.T) (store, database string, wipe func()){
 		"PostgreSQL": func(t *testing.T) (string, string, func()) {
-			addr, _ := servertest.Postgres(t, "", answersSQL(postgres))
-			return postgres(addr) + "&table=leases", postgres(addr), func() {
-				db, err := stores.OpenDB(postgres(addr))
+			addr, _ := servertest.Postgres(t, "", nil)
+			url := servertest.PostgresURL(addr)
+			return url + "&table=leases", url, func() {
+				db, err := stores.OpenDB(url)
 				require.NoError(t, err)
 				defer db.Close()
 				_, err = db.Exec("TRUNCATE leases")
@@ -66,11 +51,9 @@ func TestAuditFindsWhoHasNoLease(t *testing.T) {
 			}
 		},
 		"Redis and MariaDB": func(t *testing.T) (string, string, func()) {
-			init := filepath.Join(servertest.Dir(t, "mysql"), "init.sql")
-			require.NoError(t, os.WriteFile(init, []byte("CREATE DATABASE IF NOT EXISTS test;\n"), 0o644))
-			db, _ := servertest.MariaDB(t, answersSQL(maria), "--init-file="+init)
+			db, _ := servertest.MariaDB(t, nil)
 			addr, _ := servertest.Redis(t)
-			return "redis://" + addr, maria(db), func() {
+			return "redis://" + addr, "mysql://root@" + db + "/test", func() {
 				client := redis.NewClient(&redis.Options{Addr: addr})
 				defer client.Close()
 				require.NoError(t, client.FlushAll(t.Context()).Err())
