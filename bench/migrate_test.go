@@ -40,8 +40,7 @@ var oldLibraries = []oldLibrary{
 		return func() snowflake.ID { return snowflake.ID(node.Generate()) }
 	}},
 	{"sonyflake-v1", layouts.Sonyflake(), func(t *testing.T, worker int) func() snowflake.ID {
-		sf, err := sonyflake1.New(sonyflake1.Settings{MachineID: func() (uint16, error) { return uint16(worker), nil }})
-		require.NoError(t, err)
+		sf := servertest.Must(sonyflake1.New(sonyflake1.Settings{MachineID: func() (uint16, error) { return uint16(worker), nil }}))(t)
 		return func() snowflake.ID {
 			id := servertest.Must(sf.NextID())(t)
 			return snowflake.ID(id)
@@ -154,8 +153,7 @@ func TestMigrateToAnotherLayout(t *testing.T) {
 func TestMigrateFromBaidu(t *testing.T) {
 	baidu := layouts.Baidu()
 	first := servertest.Must(baidu.Encode(snowflake.Parts{Time: time.Date(2018, 3, 1, 0, 0, 0, 0, time.UTC)}))(t)
-	last, err := baidu.Encode(snowflake.Parts{Time: baidu.Expires().Add(-time.Second), Worker: 1<<22 - 1, Sequence: 1<<13 - 1})
-	require.NoError(t, err)
+	last := servertest.Must(baidu.Encode(snowflake.Parts{Time: baidu.Expires().Add(-time.Second), Worker: 1<<22 - 1, Sequence: 1<<13 - 1}))(t)
 	l := snowflake.DefaultLayout()
 	require.Error(t, l.Follows(baidu, last), "the default layout follows what has no greater ID")
 	until := l.Decode(first).Time // the time that "snowflake decode FIRST" prints

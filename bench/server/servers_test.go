@@ -81,8 +81,7 @@ var (
 
 	postgres = servertest.Shared(func(t testing.TB) *pgxpool.Pool {
 		addr, _ := servertest.Postgres(t, "", nil)
-		pool, err := pgxpool.New(context.Background(), fmt.Sprintf("%s&pool_max_conns=%d", servertest.PostgresURL(addr), 2*workers))
-		require.NoError(t, err)
+		pool := servertest.Must(pgxpool.New(context.Background(), fmt.Sprintf("%s&pool_max_conns=%d", servertest.PostgresURL(addr), 2*workers)))(t)
 		t.Cleanup(pool.Close)
 		return pool
 	})

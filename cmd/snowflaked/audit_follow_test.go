@@ -97,8 +97,7 @@ func TestAuditFollowsATable(t *testing.T) {
 				Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = l.Release(context.Background()) })
-		gen, err := snowflake.NewLeased(l, nil)
-		require.NoError(t, err)
+		gen := servertest.Must(snowflake.NewLeased(l, nil))(t)
 		return l, func() {
 			t.Helper()
 			write(t, db, gen, 30)
@@ -122,8 +121,7 @@ func TestAuditFollowsATable(t *testing.T) {
 	third()
 	f.await(t, 180, 180, 0)
 
-	rogue, err := snowflake.New(900, nil)
-	require.NoError(t, err)
+	rogue := servertest.Must(snowflake.New(900, nil))(t)
 	write(t, db, rogue, 3)
 	first()
 	f.await(t, 213, 210, 3)
@@ -161,8 +159,7 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 		defer db.Close()
 		_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
 		require.NoError(t, err)
-		fence, err := follow.NewFence(dialect, "fence")
-		require.NoError(t, err)
+		fence := servertest.Must(follow.NewFence(dialect, "fence"))(t)
 		require.NoError(t, fence.Create(t.Context(), db))
 		dir := t.TempDir()
 		l, err := lease.Acquire(t.Context(), lease.File(dir),

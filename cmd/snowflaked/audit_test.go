@@ -85,8 +85,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 		return l
 	}
 	leased := func(l *lease.Lease) func() {
-		gen, err := snowflake.NewLeased(l, nil)
-		require.NoError(t, err)
+		gen := servertest.Must(snowflake.NewLeased(l, nil))(t)
 		return func() { write(t, db, gen, 50) }
 	}
 	one, two := acquire("one"), acquire("two")
@@ -114,8 +113,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	// A batch reads the index from its first row on, and not all rows before or after it.
 	var plan strings.Builder
 	f := auditFlags{query: "SELECT id FROM orders", batch: 7}
-	steps, err := db.Query("EXPLAIN " + f.statement(upTo))
-	require.NoError(t, err)
+	steps := servertest.Must(db.Query("EXPLAIN " + f.statement(upTo)))(t)
 	names, err := steps.Columns()
 	require.NoError(t, err)
 	for steps.Next() {
@@ -141,8 +139,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 
 	// Two programs without a lease. The audit finds what they issue at once.
 	for _, rogue := range []int{worker, 900} {
-		gen, err := snowflake.New(rogue, nil)
-		require.NoError(t, err)
+		gen := servertest.Must(snowflake.New(rogue, nil))(t)
 		write(t, db, gen, 3)
 	}
 	time.Sleep(1500 * time.Millisecond) // a holding begins up to a window before its holder
@@ -169,8 +166,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 
 	prom := filepath.Join(t.TempDir(), "snowflake.prom")
 	ask(command.Failure, "--metrics-file", prom)
-	metrics, err := os.ReadFile(prom)
-	require.NoError(t, err)
+	metrics := servertest.Must(os.ReadFile(prom))(t)
 	assert.Contains(t, string(metrics), "\nsnowflake_audit_strangers 6\n")
 	assert.Contains(t, string(metrics), fmt.Sprintf("\nsnowflake_audit_ids %d\n", honest+6))
 	assert.Contains(t, string(metrics), "\nsnowflake_audit_completed_timestamp_seconds ")

@@ -33,8 +33,7 @@ func deployed(t *testing.T, name string) []byte {
 	if _, err := os.Stat(deploy); errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
 		t.Skip("the repository's folder deploy is not in this module: run this test in a clone")
 	}
-	b, err := os.ReadFile(filepath.Join(deploy, name))
-	require.NoError(t, err)
+	b := servertest.Must(os.ReadFile(filepath.Join(deploy, name)))(t)
 	return b
 }
 

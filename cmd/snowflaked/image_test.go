@@ -143,8 +143,7 @@ func TestImage(t *testing.T) {
 	if out, err := contained(i.health).CombinedOutput(); err != nil || string(out) != "ok\n" {
 		t.Errorf("%v, %s", err, out)
 	}
-	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/id", listen))
-	require.NoError(t, err)
+	resp := servertest.Must(http.Get(fmt.Sprintf("http://127.0.0.1:%d/id", listen)))(t)
 	defer resp.Body.Close()
 	id, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
@@ -190,8 +189,7 @@ func TestComposeFileFitsTheProgram(t *testing.T) {
 	env := readDockerfile(t).env
 	maps.Copy(env, s.Environment)
 	program := settings(t, env)
-	stop, err := time.ParseDuration(s.StopGrace)
-	require.NoError(t, err)
+	stop := servertest.Must(time.ParseDuration(s.StopGrace))(t)
 	assert.Greater(t, stop, program.drain+program.grace+releaseTime)
 	_, port, _ := strings.Cut(program.listen, ":")
 	assert.Equal(t, []string{"127.0.0.1:8080:" + port}, s.Ports, "the ports are %q, and it listens at %s", s.Ports, program.listen)

@@ -134,8 +134,7 @@ func TestFilesThatAreNoGoodChangeNothing(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
 		replace(t, file, "old-old-old-old-")
 		bad := new(gauge)
-		get, err := watch(t.Context(), bad, parseTokens, file)
-		require.NoError(t, err)
+		get := servertest.Must(watch(t.Context(), bad, parseTokens, file))(t)
 		for _, step := range []struct {
 			change func() error
 			want   string
@@ -187,8 +186,7 @@ func TestTokensHaveSettings(t *testing.T) {
 // testGRPC calls as other languages' clients do: with gRPC's own client.
 func testGRPC(t *testing.T, addr, token string, c credentials.TransportCredentials) {
 	t.Helper()
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(c))
-	require.NoError(t, err)
+	conn := servertest.Must(grpc.NewClient(addr, grpc.WithTransportCredentials(c)))(t)
 	defer conn.Close()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 	var batch pb.BatchResponse

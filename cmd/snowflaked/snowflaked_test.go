@@ -366,8 +366,7 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	drained.Close()
 	a.ended()
 	end()
-	records, err := lease.Holders(t.Context(), lease.File(strings.TrimPrefix(store, "file:")))
-	require.NoError(t, err)
+	records := servertest.Must(lease.Holders(t.Context(), lease.File(strings.TrimPrefix(store, "file:"))))(t)
 	for _, r := range records {
 		assert.Equal(t, (r.Owner == "a"), r.State == lease.StateFree, "%s's worker ID %d is %s", r.Owner, r.Worker, r.State)
 	}
@@ -406,10 +405,8 @@ func TestDrainTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := snowflake.DefaultLayout()
 		layout.Epoch = 0 // before the fake time
-		gen, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: snowflake.SystemClock()})
-		require.NoError(t, err)
-		s, err := server.New(gen, nil)
-		require.NoError(t, err)
+		gen := servertest.Must(snowflake.New(1, &snowflake.Options{Layout: layout, Clock: snowflake.SystemClock()}))(t)
+		s := servertest.Must(server.New(gen, nil))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		l := silent{closed: make(chan struct{})}
@@ -431,8 +428,7 @@ func TestDrainTakesItsTime(t *testing.T) {
 // get returns the status, body and header of an answer. The status is 0 if there is no answer.
 func get(t *testing.T, c *http.Client, url string, header ...string) (status int, body string, h http.Header) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
+	r := servertest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	r.Header.Set("Accept", "text/plain")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -445,8 +441,7 @@ func get(t *testing.T, c *http.Client, url string, header ...string) (status int
 		return 0, err.Error(), nil
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	b := servertest.Must(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(b), resp.Header
 }
 
@@ -543,8 +538,7 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	empty := filepath.Join(dir, "empty")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	// The address is taken, so a wrong value must be refused before the server listens.
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	taken := servertest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	for given, says := range map[string]string{
 		"--listen nonsense": "--listen", "--listen localhost:": "--listen", "--admin nonsense": "--admin",
@@ -583,8 +577,7 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		assert.Contains(t, log.String(), says)
 		assert.Empty(t, out.String())
 	}
-	files, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	files := servertest.Must(os.ReadDir(dir))(t)
 	assert.Len(t, files, 1, "a worker ID was taken")
 	for given, says := range map[string]string{ // the lease refuses them
 		"--window 3s --floor-every 2s": "FloorEvery 2s is over 1s",

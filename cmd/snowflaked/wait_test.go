@@ -31,8 +31,7 @@ func TestServerAnswersWhileItWaits(t *testing.T) {
 	t.Parallel()
 	empty, _ := servertest.Redis(t)
 	full, _ := servertest.Redis(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	silent := servertest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	for store, says := range map[string]string{
 		"redis://" + empty: "the store is new, or has lost entries",
@@ -106,8 +105,7 @@ func TestSystemdIsTold(t *testing.T) {
 		told := func() string {
 			b := make([]byte, 4096)
 			_ = socket.SetReadDeadline(time.Now().Add(patience))
-			n, err := socket.Read(b)
-			require.NoError(t, err)
+			n := servertest.Must(socket.Read(b))(t)
 			return string(b[:n])
 		}
 		dir := t.TempDir()

@@ -84,8 +84,7 @@ func TestOpenTelemetryLogs(t *testing.T) {
 	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(&kept))
 	logger := otelslog.NewLogger("orders", otelslog.WithLoggerProvider(provider))
 
-	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: logger})
-	require.NoError(t, err)
+	l := servertest.Must(lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: logger}))(t)
 	require.NoError(t, l.Release(t.Context()))
 	id, order := middle, OrderID(middle)
 	logger.Info("paid", "id", id)

@@ -140,10 +140,7 @@ func New(cfg aws.Config, table string, opts *Options) (*Store, error) {
 	}
 	s.client = dynamodb.NewFromConfig(cfg, func(c *dynamodb.Options) {
 		c.Retryer = aws.NopRetryer{}
-		sdks, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
-		if cfg.HTTPClient == nil {
-			sdks, ok = awshttp.NewBuildableClient(), true
-		}
+		sdks, ok := c.HTTPClient.(*awshttp.BuildableClient)
 		if !ok {
 			c.HTTPClient = idle.Closing(c.HTTPClient)
 			return

@@ -176,10 +176,7 @@ func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 		// Other services do not support the new checksums.
 		c.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-		sdks, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
-		if cfg.HTTPClient == nil {
-			sdks, ok = awshttp.NewBuildableClient(), true
-		}
+		sdks, ok := c.HTTPClient.(*awshttp.BuildableClient)
 		if !ok {
 			c.HTTPClient = idle.Closing(c.HTTPClient)
 			return

@@ -156,8 +156,7 @@ func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 					}
 					return resp, err
 				})
-				c, err := New("http://late", &Options{HTTPClient: network, Batch: 10, MaxAge: time.Second, Timeout: 10 * time.Second})
-				require.NoError(t, err)
+				c := servertest.Must(New("http://late", &Options{HTTPClient: network, Batch: 10, MaxAge: time.Second, Timeout: 10 * time.Second}))(t)
 				for range 10 {
 					id := servertest.Must(c.NextIDContext(t.Context()))(t)
 					synctest.Wait()

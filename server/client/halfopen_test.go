@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
@@ -39,8 +38,7 @@ func TestConnectionThatIsHalfOpenIsGivenUp(t *testing.T) {
 			s.StartTLS()
 			t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 			proxy := servertest.NewProxy(t, s.Listener.Addr().String())
-			o, err := (&Options{Timeout: test.timeout, MaxWait: 20 * time.Minute, MaxAge: 10 * time.Minute}).withDefaults()
-			require.NoError(t, err)
+			o := servertest.Must((&Options{Timeout: test.timeout, MaxWait: 20 * time.Minute, MaxAge: 10 * time.Minute}).withDefaults())(t)
 			transport := o.HTTPClient.(*http.Client).Transport.(*http.Transport)
 			transport.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
 			if !test.pings {

@@ -210,8 +210,7 @@ func TestHostsMayHaveAZone(t *testing.T) {
 	t.Parallel()
 	port := servertest.Port(t)
 	for _, scheme := range []string{"redis", "postgres", "mysql", "etcd", "zk", "nats"} {
-		s, err := parse(fmt.Sprintf("%s://[fe80::1%%25lo]:%d/x", scheme, port))
-		require.NoError(t, err)
+		s := servertest.Must(parse(fmt.Sprintf("%s://[fe80::1%%25lo]:%d/x", scheme, port)))(t)
 		require.Equal(t, []string{fmt.Sprintf("[fe80::1%%lo]:%d", port)}, s.hosts)
 	}
 	for _, scheme := range []string{"redis", "postgres", "mysql"} {
