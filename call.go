@@ -35,7 +35,7 @@ func (g *Generator) obtain(ctx context.Context, n int) (run, error) {
 	}
 	c := call{n: int64(n)}
 	c.deadline, _ = ctx.Deadline()
-	defer g.finish(&c) // also if a policy, a lease or a clock panics
+	defer g.finish(&c) // even if a policy, a lease or a clock panics
 	for {
 		m, err := g.advance(&c)
 		if err != nil || m.kind == returns {

@@ -12,7 +12,7 @@ type Options struct {
 	Layout     Layout         // by default DefaultLayout(); with a lease see NewLeased
 	Datacenter int            // the value of the datacenter bits, if the layout has them
 	OnBackward BackwardPolicy // by default WaitPolicy(10*time.Millisecond)
-	// Clock is by default SystemClock(); with a lease see NewLeased. If it is set, also to
+	// Clock is by default SystemClock(); with a lease see NewLeased. If it is set, even to
 	// SystemClock(), New makes a Generator that the rest of the process does not share. A clock of
 	// your own costs a call of Now for each ID, and the ticks through which waiting callers oversleep.
 	Clock Clock
@@ -111,7 +111,7 @@ func (o *Options) checkPolicy(lease Lease) error {
 	return nil
 }
 
-// maxAfter is how far Options.After may be ahead of the clock.
+// maxAfter is the largest lead of Options.After over the clock.
 const maxAfter = 24 * time.Hour
 
 // checkAfter refuses an After that is unlikely to be an ID of the layout.
@@ -126,7 +126,7 @@ func (o *Options) checkAfter(now instant) error {
 		ErrInvalidOptions, o.After, formatTime(l.time(after)), formatTime(l.time(now)), l)
 }
 
-// oldAfter is how far Options.After may be behind the clock without a warning.
+// oldAfter is the largest lag of Options.After behind the clock without a warning.
 const oldAfter = 2 * 365 * 24 * time.Hour
 
 // warnOfOldAfter warns of an After that is probably an ID of another epoch. It does not warn of an

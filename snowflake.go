@@ -26,7 +26,7 @@ type generator struct {
 
 	seq  sequence
 	wall wall       // the clock, if it is a built-in one
-	mu   sync.Mutex // guards all fields that change; the word, also by lock and unlock
+	mu   sync.Mutex // guards all fields that change; the word, with lock and unlock
 
 	counted *Stats  // the counters except Issued; nil before the first count
 	window  *window // nil without a lease

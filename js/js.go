@@ -1,4 +1,4 @@
-// Package js has the source of snowflake.js, for Go programs that serve it.
+// Package js embeds the source of snowflake.js, for Go programs that serve it.
 package js
 
 import _ "embed"

@@ -1,4 +1,4 @@
-// Package layouts has a table of the layouts of other systems' IDs. [Identify] guesses the layout
+// Package layouts provides the layouts of other systems' IDs. [Identify] guesses the layout
 // of given IDs.
 //
 //	tweet, err := snowflake.ParseID("1541815603606036480")
@@ -97,9 +97,8 @@ func Baidu() snowflake.Layout { return in(time.Second, millis(28, 22, 13, 146367
 // [snowflake.UnixEpoch], and 16 that look random: a hash plus a row number.
 func Mastodon() snowflake.Layout { return millis(47, 0, 16, snowflake.UnixEpoch) }
 
-// Hazelcast returns the default layout of Hazelcast's FlakeIdGenerator: 41 bits of
-// milliseconds since 2018-01-01, 6 of sequence and, in the lowest place, 16 of node
-// (the worker here).
+// Hazelcast returns the default layout of Hazelcast's FlakeIdGenerator: 41 bits of milliseconds
+// since 2018-01-01, 6 of sequence and, in the lowest place, 16 of node (the worker here).
 func Hazelcast() snowflake.Layout { return workerLast(millis(41, 16, 6, 1514764800000)) }
 
 // ShardingSphere returns the layout of Apache ShardingSphere's IDs on a machine

@@ -50,7 +50,7 @@ type Known struct {
 	use       use   // the default use
 	otherUses []use // for other purposes
 
-	// frequency is how often people meet IDs of this layout, relative to the others.
+	// frequency is the relative frequency with which people meet IDs of this layout.
 	frequency float64
 }
 
@@ -210,8 +210,7 @@ func ofTwitter(p snowflake.Parts, otherwise float64) float64 {
 	return likely / 32
 }
 
-// ofDiscord has the fields of Discord's published IDs: nearly all are of process 0, the worker
-// here.
+// ofDiscord has the fields of Discord's published IDs: nearly all have process 0, the worker here.
 func ofDiscord(p snowflake.Parts, _ float64) float64 {
 	likely := 0.25 * mixed(p.Worker-1, 5, 0.9)
 	if p.Worker == 0 {

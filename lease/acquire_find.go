@@ -93,7 +93,7 @@ func (s *search) readFormer(former int) error {
 	if err != nil || !s.o.seeksNamesake() {
 		return err
 	}
-	// If the namesake cannot be told now, it is at the next look.
+	// If the namesake cannot be given a note now, it gets one at the next look.
 	if process, _ := s.known.suspect(s.line, s.o.Owner, s.owner, s.read[former]); process != "" {
 		s.log.namesake(process)
 	}
@@ -108,7 +108,7 @@ func (s *search) former() int {
 	return s.known.last
 }
 
-// enough reports whether it is of no use to read more worker IDs.
+// enough reports whether it is useless to read more worker IDs.
 func (s *search) enough() bool {
 	return s.whole || s.o.Reuse == ReuseKeep && owns(s.o, s.read[s.former()])
 }
@@ -192,7 +192,7 @@ func (s *search) readAll() error {
 	return nil
 }
 
-// note keeps what was read of a worker ID.
+// note keeps the record that was read of a worker ID.
 func (s *search) note(r protocol.Record) error {
 	switch r.State {
 	case "":
@@ -231,8 +231,7 @@ func (s *search) note(r protocol.Record) error {
 // errNoRecord is why a worker ID whose record was lost is unusable.
 var errNoRecord = errors.New("lease: the record is lost, and a window under it may be open")
 
-// wait waits until a worker ID may come free. none is the error to return if ctx ends
-// first.
+// wait waits until a worker ID may come free. none is the error to return if ctx ends first.
 func (s *search) wait(wait time.Duration, none error) error {
 	longest, now := s.longest(), s.line.Read()
 	s.read = nil

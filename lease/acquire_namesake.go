@@ -16,18 +16,18 @@ import (
 // The entry of an owner names the worker ID that one of its leases took last. The other leases find
 // that lease by this entry and, if its record changes between two looks, note themselves in the
 // entry, where it finds them. A newcomer has its first look while it searches. With ReuseKeep it
-// waits for the worker ID of its namesake, and sees the record change meanwhile.
+// waits for the worker ID of its namesake, and sees its record change during the wait.
 
-// namesake is what a lease knows of its namesake.
+// namesake is a lease's knowledge of its namesake.
 type namesake struct {
 	mine    map[int]string  // by worker ID: the token that this lease drew last
 	entry   string          // the version of the owner's entry that this lease knows
 	suspect protocol.Record // the namesake's, as it was at the first look; zero if there is none
 	found   bool            // the namesake is in this log
-	note    string          // what the owner's entry has yet to say, so that the namesake logs it too
+	note    string          // for the owner's entry, so that the namesake logs it too; or ""
 
-	next  time.Time     // when the lease looks again,
-	pause time.Duration // and how long after the look before; 0 if it begins anew
+	next  time.Time     // the time of the next look,
+	pause time.Duration // and the pause since the previous look; 0 for a new suspect
 }
 
 // maxPause is the longest pause between two looks, in windows. The first one is a window.
@@ -75,7 +75,7 @@ func (n *namesake) hears(e Entry) (process string) {
 	return by
 }
 
-// suspect compares r, a record that may be a namesake's, with the look before. If it has changed,
+// suspect compares r, a record that may be a namesake's, with the previous look. If it has changed,
 // its holder lives, and suspect returns it, and leaves it a note. e is the owner's entry.
 func (k *known) suspect(s book.Line, owner string, e Entry, r protocol.Record) (process string, err error) {
 	n, now := &k.namesake, s.Read().Moment
@@ -83,7 +83,7 @@ func (k *known) suspect(s book.Line, owner string, e Entry, r protocol.Record) (
 	case n.found:
 	case r.State != StateHeld, r.Owner != owner, r.Token == n.mine[r.Worker], !r.Live(k.Idle(r, now)):
 		n.suspect = protocol.Record{}
-		if worker, _, _ := book.DecodeOwner(e); worker == r.Worker { // what the entry says leads to nobody
+		if worker, _, _ := book.DecodeOwner(e); worker == r.Worker { // the entry leads to no namesake
 			n.entry = e.Version
 		}
 	case r.Token != n.suspect.Token:

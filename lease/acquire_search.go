@@ -24,18 +24,18 @@ type search struct {
 	shared time.Time // when share last asked the store
 }
 
-// needs is what a search gets from the lease for which it searches.
+// needs is a search's view of the lease for which it searches.
 type needs struct {
 	o        *Options
 	known    *known
 	clones   cloning
-	offline  bool         // the lease goes on while the store is away
+	offline  bool         // the lease continues while the store is away
 	accepted *atomic.Bool // AcceptLeap was called
 	ends     time.Time    // the end of the window of the lost worker ID; zero if none was lost
 	log      reporter
 }
 
-// reporter is told what a search waits for.
+// reporter logs the waits of a search.
 type reporter interface {
 	waits(left time.Duration, shut wiped.ShutDoor) // see wiped.Log
 	shut(err error, until time.Time)
@@ -50,8 +50,8 @@ type reporter interface {
 	rested(err error)
 }
 
-// round is what a search reads from the door and the engine's time on. It is forgotten when the
-// round ends.
+// round has the results of one round, which begins with the door and the engine's time. It is
+// forgotten when the round ends.
 type round struct {
 	scan
 	door     protocol.Door
@@ -62,7 +62,7 @@ type round struct {
 	races    int             // how often other processes were quicker
 }
 
-// scan is what a round has read of the worker IDs.
+// scan has the worker IDs that a round has read.
 type scan struct {
 	read  map[int]protocol.Record // nil before a round begins
 	bad   map[int]error           // worker IDs that are unusable
@@ -90,17 +90,17 @@ type attempt struct {
 func newSearch(s book.Line, n needs) *search { return &search{needs: n, line: s, begun: s.Read().At} }
 
 const (
-	// maxProbes is how many worker IDs a search reads at random.
+	// maxProbes is the number of worker IDs that a search reads at random.
 	maxProbes = 28
 
-	// maxRaces is how many conflicts end a round.
+	// maxRaces is the number of conflicts that end a round.
 	maxRaces = 8
 
-	// maxAllRaces is how many conflicts without a rest end the search. In a crowd, each of them is
-	// another process's success. If there are so many, the store may refuse every save.
+	// maxAllRaces is the number of conflicts without a rest that end the search. In a crowd, each of
+	// them is another process's success. If there are so many, the store may refuse every save.
 	maxAllRaces = 16
 
-	// maxFailures is how many saves may fail; the next failure ends the search.
+	// maxFailures is the number of saves that may fail; the next failure ends the search.
 	maxFailures = 2
 )
 

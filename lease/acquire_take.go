@@ -110,9 +110,8 @@ func (s *search) skipped() map[int]error {
 	return skipped
 }
 
-// forgetOwner removes the entry of the owner that had the worker ID before, if it still
-// names this worker ID: that owner gets another one. If that fails, the entry that remains
-// costs a request.
+// forgetOwner removes the entry of the owner that had the worker ID before, if it still names this
+// worker ID: that owner gets another one. If that fails, the entry that remains costs a request.
 func (s *search) forgetOwner(a attempt) {
 	if before := a.record.Owner; before != "" && before != s.o.Owner {
 		e, err := s.line.Get(book.OwnerKey(before))
@@ -130,7 +129,7 @@ func (c *cloning) free(s book.Line, tried []attempt) []attempt {
 }
 
 // free frees the worker ID of an attempt if its record was stored: nothing was stamped, so
-// the record becomes again what it was. It reports whether there is nothing more to do. If
+// the record becomes what it was before. It reports whether there is nothing more to do. If
 // free never succeeds, the worker ID comes free by itself after a window.
 func free(s book.Line, a attempt) (done bool) {
 	r, err := book.GetRecord(s, a.wanted.Worker)

@@ -27,16 +27,16 @@ type journal struct {
 	failing time.Time // when the last renewal before the failing ones began
 	cause   string    // why they failed, as it was logged last,
 	logged  time.Time // and when that was
-	cut     time.Time // after an overlap or a clone, the end of what was stamped
-	stopped time.Time // since when no IDs have been issued
-	away    time.Time // since when the store has been away, and the local copy used
+	cut     time.Time // after an overlap or a clone, the end of the times that were stamped
+	stopped time.Time // the time since which no IDs have been issued
+	away    time.Time // the time since which the store has been away, and the local copy used
 
 	leapt    bool // the clock leapt forward
 	behind   bool // the clock stepped back
 	expiring bool // the layout will run out of time
 }
 
-// expiry is how long before the end of a layout the warning comes.
+// expiry is the time from the warning to the end of a layout.
 const expiry = 365 * 24 * time.Hour
 
 func (j *journal) warn(l *Lease, worker int, msg string, args ...any) {
@@ -64,7 +64,7 @@ func (j *journal) write(l *Lease, level slog.Level, worker int, msg string, args
 // ago returns how long ago t was, rounded for people.
 func ago(t time.Time) time.Duration { return machine.Since(t).Round(time.Millisecond) }
 
-// until returns the end of what was or may be stamped.
+// until returns the end of the times that were or may be stamped.
 func (j *journal) until(l *Lease) time.Time {
 	if g := l.Grant(); j.cut.IsZero() || g.From.Before(g.To) {
 		return g.To
@@ -183,7 +183,7 @@ func (j *journal) fails(l *Lease, err error, msg string) {
 	j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", j.until(l), "error", err, "next", next)
 }
 
-// retries says what the lease does after err.
+// retries describes the lease's next step after err.
 func retries(err error) string {
 	if errors.Is(err, ErrBadRecord) || errors.Is(err, ErrLayout) {
 		return "fix what the error names; the lease keeps trying"
@@ -197,8 +197,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 	g := l.Grant()
 	switch ended := !l.o.now().Before(g.To); {
 	case ended && err != nil && j.stopped.IsZero():
-		// If the clock leapt, it is past the window's end by more than the time that has
-		// passed.
+		// If the clock leapt, it is past the window's end by more than the time that has passed.
 		end := j.until(l)
 		j.stopped = times.Later(machine.Now().Add(end.Sub(l.o.now())), l.renewed())
 		j.write(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
@@ -209,7 +208,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 	}
 }
 
-// checkAway logs that the store is away while the lease goes on, and that it is back.
+// checkAway logs that the store is away while the lease continues, and that it is back.
 func (j *journal) checkAway(l *Lease) {
 	switch why := l.away(); {
 	case why != nil && j.away.IsZero():

@@ -17,7 +17,7 @@ func (l *Lease) hasLost() bool {
 	return l.wiped && l.away() == nil
 }
 
-// heal puts back what the store lost besides the record of this holder.
+// heal puts back the entries that the store lost besides the record of this holder.
 func (l *Lease) heal(ctx context.Context) error {
 	is := l.shown.Load()
 	healed, err := wiped.Heal(l.renewing(ctx), &l.known.Watch, is.record, is.published)

@@ -31,7 +31,7 @@ func (l *Lease) restored(worker int) {
 	l.log.restored(l, worker)
 }
 
-// searchTrip is how long a search waits for an answer. If the search is to replace a lost
+// searchTrip bounds a search's wait for an answer. If the search is to replace a lost
 // worker ID, it waits no longer than a renewal does.
 func (l *Lease) searchTrip() time.Duration {
 	if l.trouble() != nil {
@@ -40,9 +40,8 @@ func (l *Lease) searchTrip() time.Duration {
 	return l.o.patience()
 }
 
-// tripped notes that one request of a search failed. If the search is to replace a lost
-// worker ID, calls get this error at once, instead of waiting until the whole search has
-// failed.
+// tripped notes that one request of a search failed. If the search is to replace a lost worker ID,
+// calls get this error at once, instead of waiting until the whole search has failed.
 func (l *Lease) tripped(err error) {
 	l.mu.Lock()
 	lost := l.loss

@@ -56,9 +56,9 @@ func (l *Lease) grantFirst() {
 	l.give(t)
 }
 
-// settle waits until the clock has reached the window. It renews the lease meanwhile, and
-// also if the store took long to answer. With an error, it returns what it waited for; nil if it
-// did not wait for the clock.
+// settle waits until the clock has reached the window. It renews the lease during the wait, and
+// first if the store took long to answer. With an error, it returns the reason for the wait; nil if
+// it did not wait for the clock.
 func (l *Lease) settle(ctx context.Context) (waits, err error) {
 	every := l.o.Window / 3
 	deadline := machine.Now().Add(2 * l.o.Window)
@@ -105,7 +105,7 @@ func (l *Lease) settle(ctx context.Context) (waits, err error) {
 	}
 }
 
-// worthLogging is how long a wait for the window is that is logged when it begins.
+// worthLogging is the shortest wait for the window that is logged when it begins.
 const worthLogging = 10 * time.Second
 
 // newSearch returns a search of the lease for a worker ID.
@@ -163,7 +163,7 @@ func (l *Lease) freeAll(ctx context.Context, tried []attempt, looked chan<- stru
 	}
 }
 
-// searchLog is what the lease does with what a search reports.
+// searchLog is the lease's reporter.
 type searchLog struct{ l *Lease }
 
 func (s searchLog) opened() { s.waitsUntil(time.Time{}) }

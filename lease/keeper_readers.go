@@ -9,7 +9,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// readers is what a keeper knows of those who read the watermark.
+// readers is a keeper's knowledge of the readers of the watermark.
 type readers struct {
 	begun   time.Time // when it was first asked
 	version string    // of the watermark's entry

@@ -24,22 +24,22 @@ type Lease struct {
 	cloning
 
 	slot     chan *tenure.Tenure     // room for one; whoever takes the tenure out owns it
-	shown    atomic.Pointer[shown]   // what others see of the tenure; nil while there is no worker ID
+	shown    atomic.Pointer[shown]   // the tenure as others see it; nil while there is no worker ID
 	grant    atomic.Pointer[granted] // what the generator may stamp; nil before the first grant
 	accepted atomic.Bool             // AcceptLeap was called
 	holds    holds                   // the open Holds
-	standing                         // what calls are told
+	standing                         // the answers to calls
 	running                          // the goroutine that renews
-	known    known                   // what that goroutine, and Acquire before it, have learned
-	log      journal                 // what it has logged; used by the goroutine that uses known
+	known    known                   // the knowledge of that goroutine, and of Acquire before it
+	log      journal                 // the log; used by the goroutine that uses known
 }
 
-// known is what a lease knows from one tenure to the next. The goroutine that renews uses it, and
+// known is a lease's knowledge that outlives a tenure. The goroutine that renews uses it, and
 // Acquire before that.
 type known struct {
-	book.Watch                         // how long entries have not changed
+	book.Watch                         // the times for which entries have not changed
 	horizon    tenure.Horizon          // as the tenure had it when it renewed last
-	passed     time.Time               // what the watermark had passed at the last look without a tenure
+	passed     time.Time               // the watermark at the last look without a tenure
 	lost       map[int]protocol.Record // by worker ID: the last known records of lost worker IDs
 	last       int                     // the worker ID that a search tried to take last, or none
 	inUse      bool                    // the store has had an entry
@@ -58,7 +58,7 @@ type running struct {
 	ended  chan struct{} // closed when the renewing has ended
 }
 
-// shown is what others see of a tenure.
+// shown is the part of a tenure that others see.
 type shown struct {
 	record    protocol.Record
 	window    protocol.Window

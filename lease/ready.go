@@ -47,7 +47,8 @@ func (l *Lease) unbound(now time.Time) error {
 	return nil
 }
 
-// explain adds to an error why the lease grants no more, for how long, and what would shorten that.
+// explain adds to an error the reason why the lease grants no more, and the end of that, with what
+// would bring it sooner.
 func (l *Lease) explain(expired *snowflake.LeaseExpiredError) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -61,8 +61,8 @@ func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan
 		return nil, 0, &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: g.To, Now: now}}
 	}
 	l.ask()
-	// After a leap of the clock, a renewal saves the same end again, and the calls go on waiting.
-	// If nobody has waited for a long time, the process was paused.
+	// After a leap of the clock, a renewal saves the same end again, and the calls continue to wait.
+	// If no call has waited for a long time, the process was paused.
 	if l.wanted == nil || !l.wanted.To.Equal(is.To) || machine.Since(l.since) > l.o.Window*2/3 {
 		l.wanted, l.since = is, machine.Now()
 	}

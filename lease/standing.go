@@ -11,7 +11,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
-// standing is what calls are told of the lease. mu guards the other fields.
+// standing is the state of the lease that answers calls. mu guards the other fields.
 type standing struct {
 	mu        sync.Mutex
 	generator binding // zero if there is none yet
@@ -34,8 +34,8 @@ type troubles struct {
 // waiting are the calls that wait for more than a grant.
 type waiting struct {
 	wanted *granted      // the grant,
-	since  time.Time     // and since when they wait
-	news   chan struct{} // closed, and made anew, when something changes that calls are told
+	since  time.Time     // and the start of their wait
+	news   chan struct{} // closed, and replaced, when an answer to waiting calls changes
 }
 
 // Stats is the state and the history of a Lease.
@@ -113,15 +113,14 @@ func unreplaced(lost, err error) error {
 	return book.Once(fmt.Errorf("%w; it was not replaced: %w", lost, err))
 }
 
-// terms and binding are what a lease and the generator that it serves tell each other.
+// terms and binding connect a lease and the generator that it serves.
 type (
 	terms   = contract.Terms[snowflake.Layout]
 	private = contract.Private[snowflake.Layout]
 	binding = contract.Binding[snowflake.Layout]
 )
 
-// granted is a grant, and the machine's generation before the store was asked for its worker
-// ID.
+// granted is a grant, and the machine's generation before the store was asked for its worker ID.
 type granted struct {
 	snowflake.Grant
 	generation uint64

@@ -131,8 +131,8 @@ func (v *viewer) wait() error {
 	return waits
 }
 
-// watermark proposes what the holders allow, looks at them again, and publishes what they allow
-// then, up to what was proposed before.
+// watermark proposes the instant that the holders allow, looks at them again, and publishes the
+// instant that they allow then, up to the proposed one.
 func (v *viewer) watermark() (Mark, error) {
 	low, by, err := v.look()
 	if err == nil && low.After(v.stored.Proposed) {
@@ -154,7 +154,7 @@ func (v *viewer) watermark() (Mark, error) {
 	}
 	at, l := v.stored.Published, v.door.Layout
 	id, _ := l.Encode(snowflake.Parts{Time: times.Earlier(at, l.Expires().Add(-1))})
-	m := Mark{ID: max(0, id-1), Layout: l} // 0 also if at is before the epoch
+	m := Mark{ID: max(0, id-1), Layout: l} // 0 even if at is before the epoch
 	if by != nil && v.now.Sub(at) > v.explained(*by) {
 		h := holderOf(*by)
 		if h.State == StateHeld && v.now.After(h.To) {
@@ -245,7 +245,7 @@ func (v *viewer) look() (low time.Time, by *protocol.Record, err error) {
 			return low, &r, nil
 		}
 	}
-	for i, r := range records { // all of them, so that the waits for them go on at the same time
+	for i, r := range records { // all of them, so that the waits for them run at the same time
 		if r.State == StateLost {
 			next, left, err := wiped.Outwait(v, v.watch, r, v.door.Layout, v.asked, c)
 			if records[i] = next; err != nil {
@@ -270,7 +270,7 @@ func (v *viewer) dead(r protocol.Record, c protocol.Clocks) bool {
 
 // why says why r keeps the watermark back.
 func (v *viewer) why(r protocol.Record) string {
-	saved := r.Ends().Add(-r.WindowLength) // what its clock read when it moved its bound last
+	saved := r.Ends().Add(-r.WindowLength) // its clock's reading at the last move of its bound
 	switch {
 	case r.Unreadable != nil:
 		return fmt.Sprintf("what its holder may still stamp is not known, because its record cannot be read: %v", r.Unreadable)

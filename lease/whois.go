@@ -21,7 +21,7 @@ import (
 // Options.LocalCopy continues while the store is away, and reports to the store when it answers
 // again or, if the holder has ended, when its owner next acquires a lease. If the owner may have
 // issued id before it has reported, the error matches ErrNotReported, and the Holding is the last
-// one that the store has: only its Owner can have issued id, also after [Retire].
+// one that the store has: only its Owner can have issued id, even after [Retire].
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	by, err := history.Whois(book.LineTo(ctx, s), id)
 	return Holding(by), err

@@ -88,7 +88,7 @@ func (n number) base32() (b [len32]byte) {
 	return b
 }
 
-// parse32 reads the digits that base32 returns, also in capitals.
+// parse32 reads the digits that base32 returns, in small letters or capitals.
 func parse32(s string) (n number, ok bool) {
 	for i := range len32 {
 		c := s[i]

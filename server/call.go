@@ -2,7 +2,7 @@ package server
 
 import "context"
 
-// call is what the middleware knows about a request. Each part sets its own field.
+// call is the middleware's knowledge of a request. Each part sets its own field.
 type call struct {
 	token   Token
 	quota   quota

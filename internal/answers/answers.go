@@ -1,4 +1,4 @@
-// Package answers has the JSON that the commands and the server share.
+// Package answers defines the JSON that the commands and the server share.
 package answers
 
 import (

@@ -39,7 +39,7 @@ type Report struct {
 	Leases Comparison   `json:"leases,omitempty"` // nil without a comparison
 	UpTo   snowflake.ID `json:"upTo,omitzero"`    // the last ID that was read, of a table in the order of its IDs
 
-	Unread int `json:"-"` // the number of lines that are not an ID; they are also in Wrong
+	Unread int `json:"-"` // the number of lines that are not an ID; Wrong includes them
 }
 
 // Comparison is the result of a comparison of the IDs with the leases of a store.
@@ -86,7 +86,7 @@ type Worker struct {
 	tick, second, inSecond int64 // of the last ID
 }
 
-// run is a run of sequence numbers within a tick, each close to the one before. It has the last
+// run is a run of sequence numbers within a tick, each close to the previous one. It has the last
 // one.
 type run struct {
 	time     time.Time

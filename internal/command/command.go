@@ -1,5 +1,6 @@
-// Package command has the parts that the commands of both programs share: streams, flags, errors,
-// exit statuses and the reading of files. What depends on cobra is in cmd/snowflake/commands.
+// Package command provides the parts that the commands of both programs share: streams, flags,
+// errors, exit statuses and the reading of files. What depends on cobra is in
+// cmd/snowflake/commands.
 package command
 
 import (

@@ -1,5 +1,5 @@
-// Package contract is what a generator and a lease of package lease tell each other, and what users
-// of neither need to see. Layout and Lease are types of package snowflake, which imports this
+// Package contract connects a generator and a lease of package lease: their calls to each other,
+// which users do not see. Layout and Lease are types of package snowflake, which imports this
 // package.
 package contract
 

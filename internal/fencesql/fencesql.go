@@ -1,4 +1,4 @@
-// Package fencesql has the parts of a fence of package follow on PostgreSQL that a function of
+// Package fencesql provides the parts of a fence of package follow on PostgreSQL that a function of
 // snowflake sql --generate needs, too, so that the program snowflake does not link package follow.
 package fencesql
 

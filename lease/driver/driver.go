@@ -44,15 +44,14 @@ type Store interface {
 	// Get returns and no Value.
 	List(ctx context.Context, prefix string) ([]Entry, error)
 
-	// Put stores value if the entry's version is still old; "" means that there is no entry.
-	// Otherwise the error matches ErrConflict. Put is atomic: of two Puts with the same old only
-	// one succeeds, however late the other one arrives. The entry that Put returns survives a
-	// crash.
+	// Put stores value if the entry's version is still old; "" means that there is no entry. Otherwise
+	// the error matches ErrConflict. Put is atomic: of two Puts with the same old only one succeeds,
+	// however late the other one arrives. The entry that Put returns survives a crash.
 	//
 	// After any other error, value may or may not have been stored, and may still be stored later.
 	Put(ctx context.Context, key, old string, value []byte) (Entry, error)
 
-	// Delete removes the entry if its version is still old. Otherwise, also if there is no entry,
+	// Delete removes the entry if its version is still old. Otherwise, or if there is no entry,
 	// the error matches ErrConflict. After any other error, the entry may or may not have been
 	// removed, and may still be removed later.
 	Delete(ctx context.Context, key, old string) error

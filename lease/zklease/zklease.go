@@ -31,7 +31,7 @@
 //
 // The time is that of the leader's clock. A read first writes to the clock znode. This write needs
 // a majority, and after it the session sees everything stored earlier. So read-only servers
-// (readonlymode.enabled) are of no use.
+// (readonlymode.enabled) are useless here.
 //
 // # Settings
 //
@@ -246,7 +246,7 @@ func (s *Store) walk(ctx context.Context, dir, prefix string) (entries []znode, 
 		if z.isEntry() {
 			entries = append(entries, z)
 		}
-		if err == nil && z.nonce == "" { // also if it has data, which a user may have set
+		if err == nil && z.nonce == "" { // even if it has data, which a user may have set
 			var inside []znode
 			inside, err = s.walk(ctx, z.key+"/", "")
 			entries = append(entries, inside...)

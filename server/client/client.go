@@ -144,7 +144,7 @@ type buffered struct {
 	answer *answer
 }
 
-// answer is what the IDs of an answer have in common.
+// answer has the common fields of an answer's IDs.
 type answer struct {
 	generation uint64    // the machine's, at the request
 	asked      time.Time // the time of the request

@@ -183,7 +183,7 @@ func spill(s Line, r protocol.Record, chunk []protocol.Holding, forget time.Time
 	key := ChunkKey(r.Worker, r.Chunks.Next-1)
 	if _, err = s.Put(key, "", value); errors.Is(err, driver.ErrConflict) {
 		is, bad := s.Get(key)
-		if errors.Is(bad, driver.ErrBadRecord) && is.Version != "" { // it is made anew
+		if errors.Is(bad, driver.ErrBadRecord) && is.Version != "" { // it is replaced
 			bad = nil
 		}
 		if err = bad; err == nil && string(is.Value) != string(value) {
@@ -243,7 +243,7 @@ func GetDoor(s Line) (d protocol.Door, err error) {
 	return d, err
 }
 
-// MaxConflicts is how many conflicts one save may meet. The caller then rests.
+// MaxConflicts is the largest number of conflicts of one save. The caller then rests.
 const MaxConflicts = 8
 
 // RefusesToSave returns the error of a save that met MaxConflicts conflicts.

@@ -25,11 +25,11 @@ type Line interface {
 	// true if the store can have such a trace.
 	Trace() (of string, told bool, err error)
 
-	// Rest returns after d, or with an error if the time for all requests ends before.
+	// Rest returns after d, or with an error if the time for all requests ends first.
 	Rest(d time.Duration) error
 
 	Read() Reading        // this host's clocks
-	Unstamped() Unstamped // what the generator may still stamp
+	Unstamped() Unstamped // the times that the generator may still stamp
 	Away() error          // why the store was not told of the last save: see Offline; nil if it was
 	Restored(worker int)  // notes that the record was lost, and was put back
 }
@@ -46,7 +46,8 @@ type Reading struct {
 // suspended, if the system has one: without it the clock would seem to leap when the host wakes up.
 func (r Reading) Steady() time.Time { return r.At.Add(r.Asleep) }
 
-// Unstamped is what a holder may still stamp. From it each save gets its floor: see Least.
+// Unstamped describes the times that a holder may still stamp. From it each save gets its floor:
+// see Least.
 type Unstamped struct {
 	Granted bool      // a window was granted; then Next and Fixed are set
 	Next    time.Time // the first instant that the generator may still stamp
@@ -57,9 +58,10 @@ type Unstamped struct {
 	Open time.Time
 }
 
-// Least returns what a save says of the window w: the first instant that this holder may stamp, or
-// may have stamped under an open Lease.Hold. If noFloor is set, it does not rise. granted says that
-// w is the window that was granted: until then, the generator stamps the previous window.
+// Least returns the floor that a save with the window w records: the first instant that this holder
+// may stamp, or may have stamped under an open Lease.Hold. If noFloor is set, it does not rise.
+// granted says that w is the window that was granted: until then, the generator stamps the previous
+// window.
 func (u Unstamped) Least(w protocol.Window, granted bool) (at time.Time, noFloor bool) {
 	at = w.Begin()
 	if u.Granted {
@@ -76,7 +78,7 @@ func (u Unstamped) Least(w protocol.Window, granted bool) (at time.Time, noFloor
 }
 
 // Ended returns err. If the time for requests is over, whether one was under way or not, Ended adds
-// waits: what the wait was for, or nil.
+// waits: the purpose of the wait, or nil.
 func Ended(s Line, waits, err error) error {
 	if err == nil || waits == nil || errors.Is(err, waits) || !s.Read().Over {
 		return err

@@ -63,14 +63,14 @@ func identity(s driver.Store) any {
 	return s
 }
 
-// Sightings has, by key, the version of an entry or the name of what was lost, and since when this
-// is known. All that a process does with a store shares one.
+// Sightings has, by key, the version of an entry or the name of a loss, and the time at which it
+// was first seen. All uses of a store by a process share one.
 type Sightings struct {
 	mu sync.Mutex
 	Of map[string]Sighting
 }
 
-// Sighting is what is known of an entry, or of a loss.
+// Sighting is the knowledge of an entry, or of a loss.
 type Sighting struct {
 	Version     string
 	Since, last time.Time
@@ -88,14 +88,14 @@ func (s *Sightings) Clone() *Sightings {
 	return &Sightings{Of: maps.Clone(s.Of)}
 }
 
-// Last returns what is known of an entry.
+// Last returns the last sighting of an entry.
 func (s *Sightings) Last(key string) Sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Of[key]
 }
 
-// Sees notes that an entry has this version now. It begins anew if this process looked last longer
+// Sees notes that an entry has this version now. It starts again if this process last looked longer
 // than gap ago, because a store that goes back to an older state shows an old version again.
 func (s *Sightings) Sees(key, version string, now time.Time, gap time.Duration) {
 	s.mu.Lock()
@@ -108,17 +108,17 @@ func (s *Sightings) Sees(key, version string, now time.Time, gap time.Duration) 
 	s.Of[key] = is
 }
 
-// Forget notes that nothing of this key is lost now, so that a loss counts from its own beginning,
-// also if the store goes back and shows the name of an earlier loss again.
+// Forget notes that nothing of this key is lost now, so that the next loss counts from its own
+// beginning, even if the store goes back and shows the name of an earlier loss again.
 func (s *Sightings) Forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.Of, key)
 }
 
-// Lasts notes that, at m, what has this name is known to have lasted for known. It returns how much
-// longer it has lasted by what was noted before. So processes that take turns at a wait lose
-// nothing of it. What was noted longer than gap ago does not count, as in Sees.
+// Lasts notes that, at m, the thing of this name is known to have lasted for known. It returns the
+// excess over known that earlier notes show, so that processes that take turns at a wait lose
+// nothing of it. As in Sees, notes from longer than gap ago do not count.
 func (s *Sightings) Lasts(key, name string, known time.Duration, m protocol.Moment, gap time.Duration) (more time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

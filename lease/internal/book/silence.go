@@ -11,8 +11,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// This file counts how long records have been unchanged. What a process has seen is kept in the
-// store, and the next process goes on from there.
+// This file counts the time for which records have not changed. A process keeps its count in the
+// store, and the next process continues it.
 
 // Silences is the entry about records that do not change, by their keys. A process that waits until
 // a holder is dead keeps there how long the holder's record has been unchanged.
@@ -42,13 +42,13 @@ func getSilences(s Line) (of Silences, err error) {
 	return of, err
 }
 
-// Watch is what a process knows of how long records have not changed.
+// Watch is a process's knowledge of the time for which records have not changed.
 type Watch struct {
 	Seen *Sightings
 	Kept Silences // as the store had it last
 }
 
-// WatchOf returns a watch of s, with what this process has seen of s before.
+// WatchOf returns a watch of s, with this process's earlier sightings.
 func WatchOf(s driver.Store) Watch { return Watch{Seen: seenOf(s)} }
 
 // Idle returns how long r is known to be unchanged at m.

@@ -18,22 +18,22 @@ type Wire struct {
 	Each func() time.Duration // how long each request may take; nil: only ctx bounds it
 }
 
-// Asker is what a Wire asks and tells the lease that uses it.
+// Asker has a Wire's calls to the lease that uses it.
 type Asker struct {
 	Now       func() time.Time // the reading of its clock; nil: machine.Wall
-	Unstamped func() Unstamped // what its generator may still stamp
+	Unstamped func() Unstamped // the times that its generator may still stamp
 	Failed    func(error)      // notes that a request failed, which had a time-out of its own
 	Restored  func(worker int) // notes that the record was lost, and was put back
 }
 
-// What else a store may tell.
+// Optional parts of a store.
 type (
 	// Directory tells whether it was used before it lost its entries: see Line.Trace.
 	Directory interface {
 		Trace(context.Context) (of string, told bool, err error)
 	}
 
-	// Offline is a store that goes on while the store behind it is away.
+	// Offline is a store that works while the store behind it is away.
 	Offline interface {
 		// WhyAway returns why the store behind it was not told of the last save; nil if it was.
 		WhyAway() error
@@ -133,7 +133,7 @@ func (w Wire) Unstamped() Unstamped { return w.Asker.Unstamped() }
 
 func (w Wire) Away() error { return WhyAway(w.Store) }
 
-// WhyAway returns why a store goes on without the store behind it, or nil if it does not.
+// WhyAway returns why a store works without the store behind it, or nil if it does not.
 func WhyAway(s driver.Store) error {
 	if of, ok := s.(Offline); ok {
 		return of.WhyAway()

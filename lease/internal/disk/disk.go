@@ -20,7 +20,7 @@ import (
 )
 
 // Func makes one request to the operating system: it calls do. Tests and the simulator have other
-// functions, which count, fail, crash, hang, or lose what was not synced.
+// functions, which count, fail, crash, hang, or lose data that was not synced.
 type Func func(what, path string, do func() error) error
 
 // OS is the Func that calls do and nothing else.
@@ -59,10 +59,10 @@ type Operation struct {
 // request is one request to the operating system.
 type request struct{ what, path string }
 
-// Run calls f, and returns when f has returned or ctx is done. If ctx is done first, f goes
-// on until the operating system has answered its last request. No other operation with this
-// key begins until then, so a file system that hangs costs one goroutine, and not one for
-// each attempt. The error of an operation that has made no request yet names dir.
+// Run calls f, and returns when f has returned or ctx is done. If ctx is done first, f continues
+// until the operating system has answered its last request. No other operation with this key begins
+// until then, so a file system that hangs costs one goroutine, and not one for each attempt. The
+// error of an operation that has made no request yet names dir.
 func Run[T any](ctx context.Context, d *Disk, key, dir string, f func(*Operation) (T, error)) (none T, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err

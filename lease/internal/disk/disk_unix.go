@@ -29,7 +29,7 @@ func tryLock(path string) (*os.File, error) {
 	for err == syscall.EINTR {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
-	// If the file was removed meanwhile, another one may have its name.
+	// If the file has been removed, another one may have its name.
 	if err == syscall.EWOULDBLOCK || err == nil && !isAt(f, path) {
 		err = ErrLocked
 	}

@@ -56,7 +56,7 @@ func patienceWith(what string, err error) time.Duration {
 	return others
 }
 
-// tryLock opens a file so that nobody else can.
+// tryLock opens a file so that no other process can.
 func tryLock(path string) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {

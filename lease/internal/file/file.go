@@ -48,7 +48,7 @@ func NewCopy(dir string, f disk.Func, failed func(path string, err error) error)
 // lockSuffix ends the names of locks. Keys have no '~'.
 const lockSuffix = "~lock"
 
-// minBackoff and maxBackoff are how long a save waits before it tries again to lock a
+// minBackoff and maxBackoff bound the time that a save waits before it tries again to lock a
 // locked file.
 const (
 	minBackoff = 2 * time.Millisecond
@@ -106,7 +106,7 @@ func (s *Store) list(op *disk.Operation, folder, prefix string) (entries []drive
 			// it sometimes is), but never without its lock.
 			var e driver.Entry
 			if e, err = s.get(op, strings.TrimSuffix(key, lockSuffix)); e.Version != "" {
-				entries, err = append(entries, e), nil // also if it cannot be read
+				entries, err = append(entries, e), nil // even if it cannot be read
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func (s *Store) lock(op *disk.Operation, key, old string) (*os.File, error) {
 		}
 		is, bad := s.get(op, key)
 		if is.Version != "" {
-			bad = nil // also if it cannot be read
+			bad = nil // even if it cannot be read
 		}
 		if bad == nil && is.Version != old {
 			bad = fmt.Errorf("%w: %s has version %q, not %q", driver.ErrConflict, key, is.Version, old)
@@ -226,7 +226,7 @@ func (s *Store) isThere(op *disk.Operation) error {
 }
 
 // isMounted returns an error if the directory, which is on this file system, is empty, and was on
-// another one: then it is not mounted, and what is seen is the mount point.
+// another one: then it is not mounted, and only its mount point is visible.
 func (s *Store) isMounted(op *disk.Operation, device uint64) error {
 	was := s.device.Load()
 	if was == device {
@@ -258,7 +258,7 @@ func (s *Store) awayError(what string) error {
 		driver.ErrAway, what, s.tracePath(), fs.ErrNotExist))
 }
 
-// What the trace beside the directory says.
+// The content of the trace beside the directory.
 const (
 	traceUsed    = "in use\n"
 	traceMounted = "in use, mounted\n" // a file system is mounted at the directory
@@ -276,7 +276,7 @@ func (s *Store) leaveTrace(op *disk.Operation) {
 	}
 }
 
-// readTrace returns what the trace says, or "" if there is no trace.
+// readTrace returns the content of the trace, or "" if there is no trace.
 func (s *Store) readTrace(op *disk.Operation) (string, error) {
 	if s.tracePath() == "" {
 		return "", nil
@@ -306,8 +306,8 @@ func (s *Store) wasUsed(op *disk.Operation) (bool, error) {
 	return s.used.Load(), nil
 }
 
-// Trace returns what tells that the directory has had an entry: the path of the trace beside it, or
-// of an entry. It returns "" if nothing does.
+// Trace returns the evidence that the directory has had an entry: the path of the trace beside it,
+// or of an entry. It returns "" if nothing does.
 func (s *Store) Trace(ctx context.Context) (of string, told bool, err error) {
 	of, err = run(ctx, s, "list", func(op *disk.Operation) (string, error) {
 		if was, err := s.wasUsed(op); was || err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Why nobody is named: see lease.ErrNeverIssued, lease.ErrForgotten and lease.ErrNotReported.
+// The reasons for naming no issuer: see lease.ErrNeverIssued, lease.ErrForgotten and
+// lease.ErrNotReported.
 var (
 	ErrNeverIssued = errors.New("lease: nobody can have issued the ID")
 	ErrForgotten   = errors.New("lease: the ID's issuer is not in the history")
@@ -29,23 +30,23 @@ type Index struct {
 	none   timelines          // of the worker IDs without a record
 }
 
-// nearest is how many worker IDs need no map: a map would take half of the time of Whois.
+// nearest is the number of worker IDs that need no map: a map would take half of the time of Whois.
 const nearest = 1 << 16
 
-// timelines is what is known of a worker ID.
+// timelines has the history of a worker ID.
 type timelines struct {
 	lines       []timeline // by clock sequence, up to the last one that was used
 	whole       int64      // the first tick from which on no holding is missing
 	notReported int64      // of the other clock sequences: see timeline
 }
 
-// timeline has the holdings of a worker ID and clock sequence, in their order. Holding i is of the
-// ticks from from[i] on, and before to[i]. No tick is of two holdings.
+// timeline has the holdings of a worker ID and clock sequence, in order. Holding i covers the ticks
+// in [from[i], to[i]). No two holdings share a tick.
 type timeline struct {
 	from, to []int64 // apart from by, so that a search reads little memory
 	by       []*protocol.Holding
 
-	// notReported is the first tick that a holder which goes on while the store is away may have
+	// notReported is the first tick that a holder which continues while the store is away may have
 	// stamped since its last report.
 	notReported int64
 }
@@ -89,7 +90,7 @@ func (h *Index) wholeFrom(d protocol.Door, r protocol.Record) int64 {
 	return endOfTime
 }
 
-// add adds what is known of the worker ID of r. earlier are the holdings that its record does not
+// add adds the history of the worker ID of r. earlier are the holdings that its record does not
 // have; whole says that they are all there. d is the store's door.
 func (h *Index) add(d protocol.Door, r protocol.Record, earlier []protocol.Holding, whole bool) {
 	p := &timelines{whole: endOfTime, notReported: endOfTime}
@@ -135,7 +136,7 @@ func (h *Index) add(d protocol.Door, r protocol.Record, earlier []protocol.Holdi
 
 // timeline returns the ticks of each holding. If a change to another clock sequence was given up,
 // because its answer was lost, the history may give a holding too late an end. Later holders began
-// at its real end. So a tick of several holdings is of the one that began last.
+// at its real end. So a tick of several holdings belongs to the one that began last.
 func (h *Index) timeline(holdings []*protocol.Holding) timeline {
 	slices.Reverse(holdings) // of those with one beginning, the first comes last
 	slices.SortStableFunc(holdings, func(a, b *protocol.Holding) int { return a.From.Compare(b.From) })

@@ -79,7 +79,7 @@ func Whois(s book.Line, id snowflake.ID) (protocol.Holding, error) {
 	}
 	if errors.Is(err, ErrNeverIssued) {
 		if is, bad := book.GetDoor(s); bad != nil || is.Version != d.Version {
-			return Whois(s, id) // entries were lost meanwhile
+			return Whois(s, id) // entries were lost in between
 		}
 	}
 	err = fmt.Errorf("%w: %d: %s", err, id, why(d, err, r, d.Layout.Decode(id)))
@@ -108,8 +108,8 @@ func why(d protocol.Door, err error, r protocol.Record, id snowflake.Parts) stri
 	return fmt.Sprintf("its time is %s, and the history of worker %d begins at %s", times.Text(id.Time), r.Worker, times.Text(begins))
 }
 
-// wholeHistory returns the holdings of r that are not in its record, and whether they are all there.
-// If r was replaced meanwhile, so that chunks were dropped, r becomes its successor.
+// wholeHistory returns the holdings of r that are not in its record, and whether they are all
+// there. If r was replaced in between, so that chunks were dropped, r becomes its successor.
 func wholeHistory(s book.Line, r *protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
 	for r.Chunks.First < r.Chunks.Next {
 		holdings, whole, err = history(s, *r)
@@ -117,7 +117,7 @@ func wholeHistory(s book.Line, r *protocol.Record) (holdings []protocol.Holding,
 			return holdings, whole, err
 		}
 		is, err := book.GetRecord(s, r.Worker)
-		if err != nil || is.Version == "" || is.Chunks == r.Chunks { // lost: what was read before counts
+		if err != nil || is.Version == "" || is.Chunks == r.Chunks { // lost: the chunks read count
 			return holdings, false, err
 		}
 		*r = is
@@ -175,7 +175,7 @@ func allChunks(s book.Line, records map[int]protocol.Record) (chunkEntries, erro
 }
 
 // of returns the holdings of r that are not in its record, and whether they are all there. If a
-// chunk is missing because r was replaced meanwhile, r becomes its successor.
+// chunk is missing because r was replaced in between, r becomes its successor.
 func (c chunkEntries) of(s book.Line, r *protocol.Record) (holdings []protocol.Holding, whole bool, err error) {
 	for chunk := r.Chunks.First; chunk < r.Chunks.Next; chunk++ {
 		e, ok := c[r.Worker][chunk]

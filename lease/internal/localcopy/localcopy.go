@@ -1,6 +1,6 @@
 // Package localcopy keeps a copy of a lease in a directory of its host, so that the owner can start
-// and go on while the store is away. What the rest of the leases knows of it is what any store may
-// say: see book.Offline.
+// and continue while the store is away. What the rest of the leases knows of it is what any store
+// may say: see book.Offline.
 package localcopy
 
 import (
@@ -24,9 +24,9 @@ import (
 
 // Store is a store around a store, the shared one. It keeps the records of one owner in a directory
 // of this host. These copies are the records that count. Nobody else writes them, because the
-// owner's name has the identity of the directory in it, and a kept worker ID goes to no other owner.
-// The shared store says which owner has which worker ID, and is told of every save as soon as it
-// answers.
+// owner's name has the identity of the directory in it, and a kept worker ID goes to no other
+// owner. The shared store says which owner has which worker ID, and is told of every save as soon
+// as it answers.
 //
 // A worker ID is taken in three saves: here as wanted, in the shared store as held, here as held.
 // The entry of a wanted worker ID is the record from before, after the word wanted.
@@ -35,9 +35,9 @@ import (
 // after the bounds of the record from before. So if the record in the shared store belongs to an
 // owner of this directory, the worker ID is free from these bounds on.
 //
-// Why it holds. Stamping begins after the third save, and a worker ID that is given back is saved as
-// wanted again first. Each save here names the version that it was made from, so of two processes
-// that take a worker ID only one makes the third save.
+// Why it holds. Stamping begins after the third save, and a worker ID that is given back is saved
+// as wanted again first. Each save here names the version that it was made from, so of two
+// processes that take a worker ID only one makes the third save.
 type Store struct {
 	shared   driver.Store
 	local    Directory
@@ -49,7 +49,7 @@ type Store struct {
 
 	turn   chan struct{}           // whoever takes the value out may use the fields that follow
 	active bool                    // a worker ID of the owner is in use here
-	there  map[string]driver.Entry // what the shared store is known to have
+	there  map[string]driver.Entry // entries that the shared store is known to have
 	asked  time.Time               // when the shared store last did not answer
 }
 
@@ -68,8 +68,8 @@ const (
 	identityKey = "identity"
 )
 
-// New returns s with copies of the records of an owner, whose name gets the directory's identity. It
-// waits for s, and for each later answer of s, no longer than patience.
+// New returns s with copies of the records of an owner, whose name gets the directory's identity.
+// It waits for s, and for each later answer of s, no longer than patience.
 func New(ctx context.Context, s driver.Store, local Directory, owner string, patience time.Duration) (*Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -101,7 +101,7 @@ func New(ctx context.Context, s driver.Store, local Directory, owner string, pat
 // Owner returns the owner's name, with the directory's identity.
 func (c *Store) Owner() string { return c.owner }
 
-// State is what a Store knows besides what the directory has.
+// State is a Store's knowledge that is not in the directory.
 type State struct {
 	Active, Lost bool
 	Away         error
@@ -142,9 +142,9 @@ func inTurn[T any](ctx context.Context, c *Store, f func() (T, error)) (none T, 
 	return f()
 }
 
-// ask makes a request to the shared store. If the owner has a worker ID here, it can go on without
-// an answer: then ask reports after an error that the shared store is away, and does not make
-// another request for a sixth of the patience.
+// ask makes a request to the shared store. If the owner has a worker ID here, it can continue
+// without an answer: then ask reports after an error that the shared store is away, and does not
+// make another request for a sixth of the patience.
 func ask[T any](ctx context.Context, c *Store, request func(context.Context) (T, error)) (answer T, isAway bool, err error) {
 	if !c.active {
 		answer, err = request(ctx)
@@ -155,7 +155,7 @@ func ask[T any](ctx context.Context, c *Store, request func(context.Context) (T,
 	}
 	patience := c.patience
 	if by, ok := ctx.Deadline(); ok {
-		patience = time.Until(by) / 2 // so that time is left to go on without it
+		patience = time.Until(by) / 2 // so that time is left to continue without it
 	}
 	half, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -186,7 +186,7 @@ func (c *Store) WhyAway() error {
 // HasLost reports whether the shared store lost the record since it was asked last.
 func (c *Store) HasLost() bool { return c.lost.Swap(false) }
 
-// Trace returns what the shared store tells.
+// Trace returns the shared store's trace.
 func (c *Store) Trace(ctx context.Context) (of string, told bool, err error) {
 	return book.TraceOf(ctx, c.shared)
 }
@@ -229,7 +229,7 @@ func (c *Store) shown(here driver.Entry) driver.Entry {
 	return here
 }
 
-// get returns the record of a worker ID. It tells the shared store what it missed.
+// get returns the record of a worker ID. It first sends the shared store the saves that it missed.
 func (c *Store) get(ctx context.Context, worker int) (driver.Entry, error) {
 	key := book.RecordKey(worker)
 	here, err := c.local.Get(ctx, key)
@@ -247,7 +247,7 @@ func (c *Store) get(ctx context.Context, worker int) (driver.Entry, error) {
 	case held:
 		if c.owns(there) {
 			here, err = c.merge(ctx, worker, here, there)
-			if errors.Is(err, driver.ErrConflict) { // another process of the owner saved it meanwhile
+			if errors.Is(err, driver.ErrConflict) { // another process of the owner saved it first
 				return c.get(ctx, worker)
 			}
 			if err != nil {
@@ -266,8 +266,7 @@ func (c *Store) get(ctx context.Context, worker int) (driver.Entry, error) {
 	return there, nil
 }
 
-// merge saves here the later bounds of both records, in case the copy was put back from a
-// backup.
+// merge saves here the later bounds of both records, in case the copy was put back from a backup.
 func (c *Store) merge(ctx context.Context, worker int, here, there driver.Entry) (driver.Entry, error) {
 	is, err := protocol.DecodeRecord(worker, here)
 	was, bad := protocol.DecodeRecord(worker, there)
@@ -284,7 +283,7 @@ func (c *Store) merge(ctx context.Context, worker int, here, there driver.Entry)
 
 // unstamped returns the shared store's record of a worker ID that is the owner's there, and
 // is not held here. If it is wanted here, the record is as it was before it was taken.
-// Otherwise it is not known what was stamped.
+// Otherwise the last tick stamped is not known.
 func unstamped(worker int, here, there driver.Entry) (driver.Entry, error) {
 	r, err := protocol.DecodeRecord(worker, there)
 	if err != nil {

@@ -20,9 +20,9 @@ var KernelClock = func() Sync {
 	return Sync{true, state != timeError && t.Status&unsynchronized == 0, time.Duration(t.Maxerror) * time.Microsecond}
 }
 
-// kernelBoot returns how long ago the host was booted, for how much of that it was suspended, and a
-// name of the host since then. Processes in containers of one host have one name, unless their
-// clocks differ.
+// kernelBoot returns the time since the host was booted, the part of it for which the host was
+// suspended, and a name of the host since then. Processes in containers of one host have one name,
+// unless their clocks differ.
 func kernelBoot() (host string, boot, asleep time.Duration) {
 	// CLOCK_MONOTONIC, which stands still while the host is suspended, and CLOCK_BOOTTIME.
 	const monotonic, sinceBoot = 1, 7

@@ -1,4 +1,4 @@
-// Package machine is all that the leases know of the computer: its clocks, timers, random numbers and
+// Package machine is the leases' access to the computer: its clocks, timers, random numbers and
 // hypervisor. The simulator builds it with another file in place of machine.go. Tests replace its
 // variables.
 package machine
@@ -41,11 +41,11 @@ func OpenVMClock(path string) (*atomic.Uint64, error) {
 	return vmclock.Find(path)
 }
 
-// BootClock returns how long ago the host was booted, for how much of that it was suspended, and a
-// name of the host since then; an empty name if the system does not tell.
+// BootClock returns the time since the host was booted, the part of it for which the host was
+// suspended, and a name of the host since then; an empty name if the system does not report it.
 var BootClock = kernelBoot
 
-// Sync is what the kernel says of the host's clock: see lease.ClockSync.
+// Sync is the kernel's report on the host's clock: see lease.ClockSync.
 type Sync struct {
 	Known, Synchronized bool
 	MaxError            time.Duration

@@ -24,8 +24,8 @@ func Nap(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 // stay in step.
 func Jittered(wait time.Duration) time.Duration { return wait - RandomN(wait/8+1) }
 
-// TakeOut takes what is in a slot. If ctx has ended it does not try, because select would choose at
-// random.
+// TakeOut takes the value out of a slot. If ctx has ended it does not try, because select would
+// choose at random.
 func TakeOut[T any](ctx context.Context, slot <-chan T) (is T, err error) {
 	if ctx.Err() != nil {
 		return is, ctx.Err()

@@ -14,7 +14,7 @@ import (
 // open under the lost records has ended. No holder can extend such a window, because every save
 // names a version that is gone.
 
-// Healing returns how long a record must be known to be lost before no process can stamp under it.
+// Healing returns the time after which no process can stamp under a lost record.
 func Healing(unit time.Duration) time.Duration { return MaxWindow(unit) + Skew }
 
 // MaxWindow returns the longest window of a lease whose layout has this tick.
@@ -67,7 +67,7 @@ func (d Door) Raise(r Record, now time.Time) Record {
 // Wait returns the length of the wait for the door.
 func (d Door) Wait() time.Duration { return cmp.Or(d.Whole, Healing(d.Layout.Unit)) }
 
-// Left returns how much longer the door stays closed, by what was saved.
+// Left returns the rest of the wait for the door, by its last save.
 func (d Door) Left() time.Duration { return max(0, d.Wait()-d.Waited.For).Round(time.Second) }
 
 // openedAt returns the beginning of the tick in which the store is opened, by the later clock.
@@ -88,9 +88,9 @@ func (d Door) Encode() []byte {
 // name is the store's in the record of a holder that has put its record back.
 func (d Door) Mistaken(name string) bool { return d.Open && !d.Healed && d.Name != name }
 
-// Advance returns the door to save in place of a door that is not open, and how much longer it
-// stays closed. seen is how long a process has seen d unchanged. isNew says that the store is known
-// to be new. whole is the length of the whole wait.
+// Advance returns the door to save in place of a door that is not open, and the rest of the wait.
+// seen is the time for which a process has seen d unchanged. isNew says that the store is known to
+// be new. whole is the length of the whole wait.
 func (d Door) Advance(seen time.Duration, m Moment, c Clocks, isNew bool, whole time.Duration) (next Door, left time.Duration) {
 	switch {
 	case isNew:
@@ -124,9 +124,9 @@ func (d Door) Complete(r Record) (from time.Time, ok bool) {
 	return from, true
 }
 
-// Missing returns the record to save for a worker ID whose record alone was lost, and how much
-// longer the worker ID stays unused. seen is how long a process has seen r unchanged, and whole the
-// length of the whole wait.
+// Missing returns the record to save for a worker ID whose record alone was lost, and the rest of
+// the time for which the worker ID stays unused. seen is the time for which a process has seen r
+// unchanged, and whole the length of the whole wait.
 func (r Record) Missing(seen time.Duration, m Moment, c Clocks, whole time.Duration) (next Record, left time.Duration) {
 	if r.Waited, left = r.Waited.until(whole, seen, m, c); left == 0 {
 		r.NotBefore = times.Later(r.NotBefore, times.Later(c.Engine, c.Own)).UTC()

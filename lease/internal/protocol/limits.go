@@ -2,6 +2,6 @@ package protocol
 
 // The simulator replaces this file.
 
-// MaxEnded is how many ended holdings a record keeps itself. In the simulator they are fewer, so
-// that worker IDs which change hands a few times have a longer history, too.
+// MaxEnded is the number of ended holdings that a record keeps itself. In the simulator they are
+// fewer, so that worker IDs which change hands a few times have a longer history, too.
 const MaxEnded = 8

@@ -1,7 +1,7 @@
-// Package protocol has the records that the leases keep in a store, and what follows from them:
-// functions that take a record and observations, and return the record to save. They use no store,
-// lock, clock or context. The documentation of package lease has the proof, which names them; those
-// of protocol.go stand in its order, and door.go has those for a store that loses entries.
+// Package protocol defines the records that the leases keep in a store, and their rules: functions
+// that take a record and observations, and return the record to save. They use no store, lock,
+// clock or context. The documentation of package lease has the proof, which names them; those of
+// protocol.go stand in its order, and door.go has those for a store that loses entries.
 package protocol
 
 import (
@@ -117,7 +117,7 @@ func (r Record) Take(w Window, by Holder, least time.Time, c Clocks) Record {
 	return next.withWindow(w, times.Later(w.Before, by.BoundAt(c.Own)))
 }
 
-// leaves returns what the holder of r, and those before it, may still stamp.
+// leaves returns the times that the holder of r, and those before it, may still stamp.
 func (r Record) leaves(c Clocks) Prior {
 	p := r.Prior.unlessEnded(c)
 	if r.State == StateHeld {
@@ -133,7 +133,7 @@ func (r Record) Retire(c Clocks) Record {
 	return r
 }
 
-// Retired reports whether nobody uses the worker ID again because its LocalCopy is gone. A holder
+// Retired reports whether the worker ID is not used again because its LocalCopy is gone. A holder
 // with a LocalCopy never uses a worker ID up itself.
 func (r Record) Retired() bool { return r.Offline && r.State == StateSpent }
 
@@ -171,9 +171,9 @@ func (r Record) Undo(before Record, w Window) Record {
 	return r.WithBound(w.Seq, times.Earlier(times.Later(w.Before, r.Least), r.BoundOf(w.Seq)))
 }
 
-// Restorable reports whether a holder whose record was lost may put it back. since is how long ago
-// it was last saved, by every clock that can tell. Until a window has passed, no process takes the
-// holder for dead. The bound stays as it is, so that a later holder, if there is one after all,
+// Restorable reports whether a holder whose record was lost may put it back. since is the time
+// since its last save, by every clock that can tell. Until a window has passed, no process takes
+// the holder for dead. The bound stays as it is, so that a later holder, if there is one after all,
 // detects the old record before its bound moves.
 func (r Record) Restorable(w Window, now time.Time, since time.Duration) bool {
 	return now.Before(w.To) && since < r.WindowLength
@@ -183,11 +183,11 @@ func (r Record) Restorable(w Window, now time.Time, since time.Duration) bool {
 // how long the entry is known to be unchanged.
 func (r Record) Live(idle time.Duration) bool { return r.State == StateHeld && idle <= r.WindowLength }
 
-// WithHistoryOf returns r, which replaces old, with the history. If r begins another holding, the holding
-// of old has ended. If that was released unused, it is not in the history, not even as it was in an
-// earlier save. Nor is a holding that r continues. If the record then has too many ended holdings,
-// they move to the entry old.Chunks.Next, which must be stored before r: every process that
-// replaces old stores the same there, so it does not matter which one succeeds.
+// WithHistoryOf returns r, which replaces old, with the history. If r begins another holding, the
+// holding of old has ended. If that was released unused, it is not in the history, not even as it
+// was in an earlier save. Nor is a holding that r continues. If the record then has too many ended
+// holdings, they move to the entry old.Chunks.Next, which must be stored before r: every process
+// that replaces old stores the same there, so it does not matter which one succeeds.
 func (r Record) WithHistoryOf(old Record, forget time.Time) (next Record, chunk []Holding) {
 	r.Saves, r.Ended, r.Chunks = max(r.Saves, old.Saves)+1, old.Ended, old.Chunks
 	ended := old.Holding()
@@ -212,8 +212,8 @@ func (r Record) WithHistoryOf(old Record, forget time.Time) (next Record, chunk 
 
 // Lowest returns the latest instant, up to most, before which no holder will stamp anything, and
 // the record that keeps it back, or nil. A holder that is dead, because it has not renewed for a
-// window, counts until its bounds have passed, and never again. A holder that goes on while the
-// store is away is never dead. If its layout has clock sequences, the store does not tell which
+// window, counts until its bounds have passed, and never again. A holder that continues while the
+// store is away is never dead. If its layout has clock sequences, the store does not know which
 // times it stamps then.
 func Lowest(records []Record, now, most time.Time, dead func(Record) bool) (at time.Time, by *Record) {
 	at = most

@@ -15,7 +15,7 @@ import (
 // None stands for no worker ID.
 const None = -1
 
-// Record is what the store keeps for a worker ID.
+// Record is the store's entry of a worker ID.
 type Record struct {
 	Worker  int    `json:"worker"`
 	Saves   uint64 `json:"saves"` // counts the saves, from 1; an unused worker ID has 0
@@ -23,14 +23,12 @@ type Record struct {
 	Holder         // the last one
 	History        // of those before
 
-	// Layout is the layout of the IDs. Bounds are in its ticks, so all holders must have
-	// the same.
+	// Layout is the layout of the IDs. Bounds are in its ticks, so all holders must have the same.
 	Layout snowflake.Layout `json:"layout"`
 
-	// Bounds has, for each clock sequence up to the highest one used, the time up to which
-	// IDs may have been issued. The next holder begins there. A zero time means that the
-	// clock sequence has not been used since NotBefore. If the layout has no clock sequences, there
-	// is one bound.
+	// Bounds has, for each clock sequence up to the highest one used, the time up to which IDs may
+	// have been issued. The next holder begins there. A zero time means that the clock sequence has
+	// not been used since NotBefore. If the layout has no clock sequences, there is one bound.
 	Bounds []time.Time `json:"bounds"`
 
 	// NotBefore is the time before which no clock sequence may be stamped, because an earlier
@@ -42,11 +40,10 @@ type Record struct {
 	ClockSeq int       `json:"clockSeq"`
 	From     time.Time `json:"from"`
 
-	// Marked says that the worker ID has a mark, from which others learn if its record is
-	// lost.
+	// Marked says that the worker ID has a mark, from which others learn if its record is lost.
 	Marked bool `json:"marked"`
 
-	// Waited is how long a record whose State is StateLost is known to have been lost.
+	// Waited is the time for which a record whose State is StateLost is known to have been lost.
 	Waited Waited `json:"waited,omitzero"`
 
 	// Least is the holder's floor: the time before which it stamps nothing any more, and has stamped
@@ -56,7 +53,7 @@ type Record struct {
 	NoFloor bool      `json:"noFloor,omitempty"`
 
 	// To is the time up to which the holder may stamp: its bound, and while it changes its clock
-	// sequence also the bound of the sequence before.
+	// sequence also the bound of the previous sequence.
 	To time.Time `json:"to,omitzero"`
 
 	// Prior is what may still be stamped by earlier holders that were taken for dead, or whose
@@ -70,7 +67,7 @@ type Record struct {
 	Unreadable error  `json:"-"` // why the entry cannot be read
 }
 
-// Holder is what a process tells of itself when it takes a worker ID.
+// Holder describes the process that takes a worker ID.
 type Holder struct {
 	Token string `json:"token"` // of the acquisition: no two acquisitions have the same
 	Owner string `json:"owner"` // Options.Owner
@@ -87,15 +84,15 @@ type Holder struct {
 	// entries gets another name.
 	Store string `json:"store"`
 
-	// Offline says that the holder goes on while the store is away, and then stamps what the store does
-	// not know.
+	// Offline says that the holder continues while the store is away, and then stamps what the store
+	// does not know.
 	Offline bool `json:"offline,omitempty"`
 }
 
 // who names the holder, for people.
 func (h Holder) who() string { return Who(h.Owner, h.Host, h.PID) }
 
-// History is what the store keeps of the holdings of a worker ID that have ended.
+// History has the holdings of a worker ID that have ended.
 type History struct {
 	Ended  []Holding `json:"ended,omitempty"` // the latest
 	Chunks Chunks    `json:"chunks,omitzero"` // where the earlier ones are
@@ -121,8 +118,7 @@ func (h Holding) same(other Holding) bool {
 	return h.Worker == other.Worker && h.ClockSeq == other.ClockSeq && h.Token == other.Token && h.From.Equal(other.From)
 }
 
-// Bound returns the bound of the current clock sequence: every ID issued so far is before
-// it.
+// Bound returns the bound of the current clock sequence: every ID issued so far is before it.
 func (r Record) Bound() time.Time { return r.BoundOf(r.ClockSeq) }
 
 func (r Record) BoundOf(seq int) time.Time {
@@ -133,7 +129,7 @@ func (r Record) BoundOf(seq int) time.Time {
 }
 
 // Last returns the latest bound of all clock sequences. If the answer to a change of the clock
-// sequence was lost, the holder goes on with the sequence before.
+// sequence was lost, the holder keeps the previous sequence.
 func (r Record) Last() time.Time {
 	last := r.NotBefore
 	for seq := range r.Bounds {

@@ -6,17 +6,17 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/times"
 )
 
-// This file counts how long something in the store has been as it is: a record that its holder does
-// not renew, a record that is lost or cannot be read, a store without entries. Only monotonic
-// clocks count, so no clock that is wrong makes a wait shorter or longer.
+// This file counts the time for which something in the store has not changed: a record that its
+// holder does not renew, a record that is lost or cannot be read, a store without entries. Only
+// monotonic clocks count, so no clock that is wrong makes a wait shorter or longer.
 
 // Moment is a reading of the monotonic clocks.
 type Moment struct {
 	At   time.Time     // of this process
 	Host string        // names this host since it was booted; empty if the system does not tell
-	Boot time.Duration // how long ago that was, whether the host was awake or asleep
+	Boot time.Duration // the time since then, whether the host was awake or asleep
 
-	Asleep time.Duration // for how long it was asleep
+	Asleep time.Duration // the part of Boot for which it was asleep
 }
 
 // Clocks are the readings of a process's own clock and of the engine's, which is zero if the engine
@@ -39,7 +39,7 @@ func (c Clocks) Early() time.Time {
 // after records were lost.
 const Skew = time.Minute
 
-// Waited is how long something is known to be unchanged, as the store keeps it.
+// Waited is the time for which something is known to be unchanged, as the store keeps it.
 type Waited struct {
 	For  time.Duration `json:"for,omitzero"`
 	Host string        `json:"host,omitempty"` // the host that saved this,
@@ -50,10 +50,10 @@ type Waited struct {
 	Name string `json:"name,omitempty"`
 }
 
-// More returns what is known at m. seen is how long this process has seen w, and what w is about,
-// unchanged. On the host that saved w, the clock that began at its boot says more. But copies of a
-// machine have the same host name, and these clocks of theirs differ. So no more counts than the
-// wall clock has advanced by, too.
+// More returns w as it is at m. seen is the time for which this process has seen w, and its
+// subject, unchanged. On the host that saved w, the clock that began at its boot says more. But
+// copies of a machine have the same host name, and these clocks of theirs differ. So no more counts
+// than the wall clock has advanced by, too.
 func (w Waited) More(seen time.Duration, m Moment) Waited {
 	var wall int64
 	if m.Host != "" {
@@ -66,8 +66,8 @@ func (w Waited) More(seen time.Duration, m Moment) Waited {
 	return w
 }
 
-// until returns what is known at m and is to be saved now, which is w if it would be hardly more,
-// and how much longer the whole wait takes. It does not end while clocks disagree.
+// until returns the value to save at m, which is w if the new value would be hardly greater, and
+// the rest of the whole wait. The wait does not end while clocks disagree.
 func (w Waited) until(whole, seen time.Duration, m Moment, c Clocks) (save Waited, left time.Duration) {
 	now := w.More(seen, m)
 	if left = max(0, whole-now.For); left == 0 && !c.Agree() {
@@ -79,5 +79,5 @@ func (w Waited) until(whole, seen time.Duration, m Moment, c Clocks) (save Waite
 	return now, left
 }
 
-// Progress is how often waiting processes save how long they have waited.
+// Progress is the interval at which waiting processes save the time that they have waited.
 const Progress = time.Second

@@ -12,10 +12,10 @@ import (
 )
 
 // Above reads the watermark after a save, and returns the first instant that the saved window may
-// stamp: whoever proposes a later one sees what was saved. d is the door if it was read before. If
-// the watermark is lost, Above puts it back: at most or, if that is zero, after all that was
-// proposed. before is the record before the save, and passed is what the watermark had passed at the
-// last look. If the holder goes on although the store is away, the window begins now.
+// stamp: whoever proposes a later one sees what was saved. d is the door if it has been read. If
+// the watermark is lost, Above puts it back: at most or, if that is zero, after every proposed
+// instant. before is the record before the save, and passed is the instant that the watermark had
+// passed at the last look. If the holder continues while the store is away, the window begins now.
 func Above(s book.Line, d protocol.Door, before protocol.Record, most, passed time.Time) (at, nowPassed time.Time, err error) {
 	if s.Away() != nil {
 		return s.Read().Own, passed, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
 )
 
-// Horizon is what a lease knows about the clock, to keep a clock that leaps forward from
-// burning the future.
+// Horizon is a lease's knowledge of the clock. It keeps a clock that leaps forward from burning the
+// future.
 type Horizon struct {
 	EngineClock bool // the store has its own clock, which decides
 
@@ -18,7 +18,7 @@ type Horizon struct {
 	Read time.Time // the last reading of the clock,
 	at   time.Time // and its monotonic time
 
-	right time.Time // after a leap: what the clock would have read without it
+	right time.Time // after a leap: the clock's reading without it
 
 	leapt  time.Time // the clock has leapt, and has run steadily since then; zero if it has not
 	Behind time.Time // after a step back: the reading before it, until the clock has caught up
@@ -31,8 +31,8 @@ func (h *Horizon) Reached(bound, begun time.Time) {
 }
 
 // Observe takes a reading of the clock. If the clock has not advanced by as much as the monotonic
-// time since the last reading, the time that a leap has lasted begins anew. If the clock reads less
-// than it would without the leap, it has stepped back.
+// time since the last reading, the time that a leap has lasted starts again. If the clock reads
+// less than it would without the leap, it has stepped back.
 func (h *Horizon) Observe(now, at time.Time) {
 	passed := at.Sub(h.at)
 	if step := now.Sub(h.Read.Add(passed)); step.Abs() <= slack(passed) {
@@ -64,8 +64,8 @@ func (h *Horizon) Mends(maxLeap time.Duration) string {
 	return fmt.Sprintf("the leap is accepted in %v if the clock runs steadily, or by AcceptLeap", left.Round(time.Second))
 }
 
-// slack is how far a steady clock may differ from the monotonic clock after some time: by
-// slew and, because a clock may be slewed, by an eighth of the time.
+// slack is the largest difference of a steady clock from the monotonic clock after some time: slew
+// and, because a clock may be slewed, an eighth of the time.
 func slack(passed time.Duration) time.Duration { return passed/8 + slew }
 
 const slew = 50 * time.Millisecond

@@ -33,7 +33,7 @@ func (t *Tenure) Renew(s book.Line, accepted bool) error {
 	return err
 }
 
-// leap returns an error if the bound is too far ahead of what the clocks let expect.
+// leap returns an error if the bound is too far ahead of the bound that the clocks let expect.
 func (t *Tenure) leap(bound time.Time, now book.Reading, accepted bool) error {
 	var engine time.Time
 	if t.Horizon.EngineClock && !t.Record.Renewed.IsZero() {
@@ -93,7 +93,7 @@ func (t *Tenure) Bump(s book.Line, now time.Time) error {
 }
 
 // Release gives the worker ID back. Nothing was stamped from next on, under any worker ID. If
-// stopped is not set, nobody has stopped whoever stamps the window.
+// stopped is not set, the window may still be stamped.
 func (t *Tenure) Release(s book.Line, next time.Time, stopped bool) error {
 	if !stopped {
 		next = t.Record.Bound()

@@ -14,8 +14,8 @@ import (
 // ErrRestored says that the record was lost and is there again, with the bound that it had.
 var ErrRestored = errors.New("lease: the record was lost, and was put back")
 
-// restore puts the record back in place of found, if nobody can have taken the worker ID
-// for free since it was saved.
+// restore puts the record back in place of found, unless another process may have taken the worker
+// ID for free since the record was saved.
 func (t *Tenure) restore(s book.Line, found protocol.Record) error {
 	read := s.Read()
 	if err := t.mayRestore(s); err != nil {
@@ -40,10 +40,10 @@ func (t *Tenure) restore(s book.Line, found protocol.Record) error {
 	return ErrRestored
 }
 
-// mayRestore returns an error that matches ErrLost if somebody may have taken the worker ID for
-// free since t.Record was saved, or since a release that had no answer. It is asked before the record is
-// put back, and again when it is known to be there: if the process or the request stood still
-// meanwhile, the record may have been another holder's, and have been lost once more.
+// mayRestore returns an error that matches ErrLost if another process may have taken the worker ID
+// for free since t.Record was saved, or since a release that had no answer. It is asked before the
+// record is put back, and again when it is known to be there: if the process or the request stood
+// still in between, the record may have been another holder's, and have been lost once more.
 func (t *Tenure) mayRestore(s book.Line) error {
 	engine, err := s.Engine()
 	if err != nil {

@@ -27,7 +27,7 @@ func (r Rules) WindowFrom(from, now time.Time) time.Time {
 	return times.Later(from, now).UTC()
 }
 
-// clockLag is how far the generator's clock may lag behind a reading of the lease's without a wait
-// for the beginning of the window. It allows for a clock that is slewed and for late wake-ups. The
-// watermark stands there until the first renewal, so it is short.
+// clockLag is the largest lag of the generator's clock behind a reading of the lease's that causes
+// no wait for the beginning of the window. It allows for a clock that is slewed and for late
+// wake-ups. The watermark stands there until the first renewal, so it is short.
 const clockLag = 20 * time.Millisecond

@@ -61,18 +61,17 @@ func (t *Tenure) save(s book.Line, edit func(protocol.Record) protocol.Record) e
 	}
 }
 
-// maxTried is how many saves without an answer are remembered. If an older one is stored
+// maxTried is the number of saves without an answer that are remembered. If an older one is stored
 // after all, the lease ends.
 const maxTried = 1000
 
-// noteSaved notes that the record is stored. read is what the clocks read before.
+// noteSaved notes that the record is stored. read is the clocks' reading before the save.
 func (t *Tenure) noteSaved(s book.Line, saved protocol.Record, read book.Reading) {
 	t.Record, t.Doubt, t.Tried = saved, Sure, nil
 	t.Heard = Heard{read.At, read.Own, s.Read().Steady()}
 }
 
-// look reads the stored record after a save whose result is not known, and finds out what it
-// means.
+// look reads the stored record after a save whose result is not known, and judges it.
 func (t *Tenure) look(s book.Line) error {
 	found, err := book.GetRecord(s, t.Record.Worker)
 	if errors.Is(err, driver.ErrBadRecord) {

@@ -1,6 +1,6 @@
-// Package tenure has what a holder knows of its worker ID, as one value, and the steps that it takes
-// over a line to the store: it renews, changes its clock sequence, releases, looks at its record
-// after a save whose result is not known, and puts the record back if it was lost.
+// Package tenure has a holder's knowledge of its worker ID, as one value, and its steps over a line
+// to the store: it renews, changes its clock sequence, releases, looks at its record after a save
+// whose result is not known, and puts the record back if it was lost.
 package tenure
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Tenure is what a holder knows of its worker ID. It has no store, clock, context, lock or
+// Tenure is a holder's knowledge of its worker ID. It has no store, clock, context, lock or
 // goroutine: what a method does depends on the tenure, the arguments, and what comes over the line.
 // Whoever has taken it out of the slot of its lease owns it.
 type Tenure struct {
@@ -24,7 +24,7 @@ type Tenure struct {
 
 	Tried []protocol.Record // by saves without an answer: each may have been stored, or may be yet
 	Freed bool              // a release has had no answer: others may have the worker ID by now
-	Heard Heard             // when Record was saved
+	Heard Heard             // the time of Record's save
 
 	// Overdue says that a save came so late that the holder may have counted as dead, and that the
 	// holder has not looked at the watermark since.
@@ -39,7 +39,7 @@ type Tenure struct {
 	Horizon Horizon
 }
 
-// Doubt is what a holder does not know of its record.
+// Doubt says whether a holder knows its stored record.
 type Doubt uint8
 
 const (
@@ -48,12 +48,12 @@ const (
 	returning              // unsure, and the record was sent to be put back, perhaps too late
 )
 
-// Heard is when a record was last saved.
+// Heard has the times of a record's last save.
 type Heard struct {
-	Renewed time.Time // when the last save began, by the monotonic clock,
-	Read    time.Time // and what the clock read then
+	Renewed time.Time // the start of the last save, by the monotonic clock,
+	Read    time.Time // and the clock's reading then
 
-	// At is when the last save had been made, by the steady clock. It is not before Record.Renewed,
+	// At is the end of the last save, by the steady clock. It is not before Record.Renewed,
 	// so that no leap hides in the time that the save took.
 	At time.Time
 }

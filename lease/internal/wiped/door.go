@@ -38,10 +38,10 @@ type Log struct {
 	Opened func()                               // called when the door is open, or cannot be read
 }
 
-// logEvery is how often a process that has no worker ID yet logs how long it waits.
+// logEvery is the interval at which a process without a worker ID logs the rest of its wait.
 const logEvery = 30 * time.Second
 
-// ShutDoor is a door that is not open, and what is known about it.
+// ShutDoor is a door that is not open, with its circumstances.
 type ShutDoor struct {
 	door, made protocol.Door // made is what replaces a door that is lost or cannot be read
 	protocol.Clocks
@@ -52,7 +52,7 @@ type ShutDoor struct {
 // Wait returns the store's door once it is open. If the store has no door, Wait makes it. If the
 // time for requests ends first, the error matches ErrWiped.
 func (n Newcomer) Wait() (protocol.Door, error) {
-	var waits error // what the wait is for, once there is one
+	var waits error // the purpose of the wait, once there is one
 	ends := func(err error) error {
 		if waits == nil {
 			return err
@@ -106,7 +106,7 @@ func (n Newcomer) look() (shut ShutDoor, err error) {
 	d := shut.door
 	switch {
 	case errors.Is(err, driver.ErrBadRecord) && d.Version != "":
-		err = nil // it is made anew, as if it were lost
+		err = nil // it is replaced, as if it were lost
 	case err == nil && d.Version != "" && d.Layout != n.Layout:
 		err = n.Foreign(protocol.None, d.Layout)
 	}
@@ -159,10 +159,10 @@ func (n Newcomer) used(d protocol.Door) (found string, err error) {
 	return found, nil
 }
 
-// advance saves how long d is known to be closed, or makes the door if there is none or it cannot be
-// read. It returns how long the door stays closed. If another process was quicker, the error matches
-// ErrConflict. A door that is made anew is as made says: its layout, the length of the wait, and
-// whether the store has a watermark.
+// advance saves how long d is known to be closed, or makes the door if there is none or it cannot
+// be read. It returns how long the door stays closed. If another process was quicker, the error
+// matches ErrConflict. A new door follows made in its layout, the length of the wait, and whether
+// the store has a watermark.
 func advance(s book.Line, w *book.Watch, d, made protocol.Door, c protocol.Clocks, isNew bool) (next protocol.Door, left time.Duration, err error) {
 	m := s.Read().Moment
 	known := w.Seen.Lasts(book.DoorKey, d.Name, d.Waited.For, m, protocol.Healing(made.Layout.Unit))

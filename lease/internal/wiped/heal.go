@@ -13,10 +13,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// Heal puts back what the store lost besides the record of a holder, own, which is there: the
-// watermark, the owner's entry and the store's door. most is an instant after which nothing was
-// published while the holder lived; zero if this is not known yet. Heal reports whether all is there
-// again. If it is not, the holder calls Heal again after its next renewal.
+// Heal puts back the entries that the store lost besides a holder's record, own, which is there:
+// the watermark, the owner's entry and the store's door. most is an instant after which nothing was
+// published while the holder lived; zero if this is not known yet. Heal reports whether all is
+// there again. If it is not, the holder calls Heal again after its next renewal.
 //
 // Until the door is open, each call counts how long it has been closed, so that newcomers need not
 // wait for all of that time themselves. A closed door of another layout was made by a newcomer with

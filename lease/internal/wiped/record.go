@@ -40,5 +40,5 @@ func Outwait(
 	return saved, left, err
 }
 
-// LostKey is the key under which a process notes since when a record is lost.
+// LostKey is the key under which a process notes the loss of a record.
 func LostKey(worker int) string { return "lost " + book.RecordKey(worker) }

@@ -1,12 +1,12 @@
-// Package wiped has what the leases do about a store that is new or has lost entries: some of them,
-// or all. The rules, and why no ID repeats, are told in the documentation of package lease, "A store
-// that loses entries".
+// Package wiped handles a store that is new or has lost entries: some of them, or all. The rules,
+// and why no ID repeats, are told in the documentation of package lease, "A store that loses
+// entries".
 //
 // A newcomer waits at the store's door ([Newcomer.Wait]) or, if one record alone is lost, for that
 // worker ID ([Outwait]), and looks again after it has saved a first record ([Confirm]). A holder
 // puts back all else that was lost ([Heal], [RestoreWatermark]); its own record it puts back first,
-// in package tenure (restore.go). It replaces the record of a newcomer that has not looked again yet
-// ([IsStray]).
+// in package tenure (restore.go). It replaces the record of a newcomer that has not looked again
+// yet ([IsStray]).
 package wiped
 
 import (
@@ -29,9 +29,9 @@ func WaitsFor(left time.Duration, c protocol.Clocks) string {
 	return fmt.Sprintf("a worker ID is taken in %v, when every window under a record that may be lost has ended", left.Round(time.Second))
 }
 
-// Confirm makes the mark of a worker ID that had no mark. If it had no record either, because before
-// was never stored, Confirm then looks at the door and at the record again: if the store has lost
-// entries since they were read, the worker ID may be another holder's, so Confirm removes the
+// Confirm makes the mark of a worker ID that had no mark. If it had no record either, because
+// before was never stored, Confirm then looks at the door and at the record again: if the store has
+// lost entries since they were read, the worker ID may be another holder's, so Confirm removes the
 // record, and the error matches ErrWiped. door is the door as it was read.
 func Confirm(s book.Line, door protocol.Door, before, saved protocol.Record) (protocol.Record, error) {
 	if saved.Marked {
@@ -64,8 +64,8 @@ func lookAgain(s book.Line, door protocol.Door, saved protocol.Record) error {
 }
 
 // IsStray reports whether r is the first record of a newcomer that has not noticed yet that all
-// entries were lost since it read them. It notices before it stamps (Confirm), also if another
-// record replaces r meanwhile.
+// entries were lost since it read them. The newcomer notices before it stamps (Confirm), even if
+// another record has replaced r by then.
 func IsStray(s book.Line, r protocol.Record) (bool, error) {
 	if r.Saves > 1 || r.Marked {
 		return false, nil
