@@ -1,5 +1,11 @@
 package bench
 
+// To add a peer, "go get" it in this module, and add a function that makes its IDs (an issue): to
+// ample, if a core cannot reach its ceiling or its user can choose the bits, and to saturated, with
+// the ceiling, if a core reaches it. A call for many IDs goes into BenchmarkBurst, its generators
+// into BenchmarkMemory, its text forms into text_test.go. Names of benchmarks are key=value between
+// slashes, and must not end in a hyphen and digits.
+
 import (
 	"testing"
 	"time"
