@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake/lease/internal/book"
 	"github.com/seed-5394e6b1/snowflake/lease/internal/machine"
-	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
 // stuckDisk is a disk that does not answer one kind of request until end is called. It must be made
@@ -216,26 +215,6 @@ func TestStoreThatAnswersLateStrandsNobody(t *testing.T) {
 	}
 }
 
-// If the store loses its entries, a holder puts its record back, however late the store answers,
-// as long as it can in its window.
-func TestStoreThatAnswersLateAndIsWipedIsHealed(t *testing.T) {
-	withEngine(t, func(t *testing.T, m *memory) {
-		h := mustAcquire(t, m, fleet, clockAt(0))
-		m.becomes(answersAfter(span / 13))
-		time.Sleep(10 * time.Second)
-		m.set(func() { clear(m.entries) })
-		time.Sleep(3 * time.Second)
-		require.EqualValues(t, 1, h.Stats().Restored)
-		time.Sleep(protocol.Healing(ms) + 2*span)
-		h.next()
-		require.Zero(t, h.Stats().Replacements)
-		d, err := book.GetDoor(m.line())
-		require.NoError(t, err)
-		require.True(t, d.Open)
-		m.becomes()
-	})
-}
-
 // A start ends while it waits. Its error says what for wherever the time ends, and that it has
 // ended, also if the request that was under way fails with an error of its own.
 func TestStartThatEndsWithinARequestSaysWhatItWaitsFor(t *testing.T) {
@@ -292,6 +271,11 @@ func TestHealingASlowStoreHoldsUpNoIDs(t *testing.T) {
 				cancel()
 				time.Sleep(100 * ms)
 			}
+			require.EqualValues(t, 1, h.Stats().Restored)
+			require.Zero(t, h.Stats().Replacements)
+			d, err := book.GetDoor(m.line())
+			require.NoError(t, err)
+			require.True(t, d.Open)
 		})
 	}
 }

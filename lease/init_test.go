@@ -31,7 +31,10 @@ func TestNoStartWaitsAfterInit(t *testing.T) {
 		assert.Zero(t, time.Since(begun))
 		require.NoError(t, l.Release(t.Context()))
 		_, err = Acquire(t.Context(), m, &Options{Layout: fleet})
-		assert.ErrorIs(t, err, ErrLayout)
+		require.ErrorIs(t, err, ErrLayout)
+		var layout *LayoutError
+		require.ErrorAs(t, err, &layout)
+		assert.Equal(t, LayoutError{Worker: none, Where: "the store", Has: snowflake.DefaultLayout(), Want: fleet}, *layout)
 	})
 }
 

@@ -50,20 +50,6 @@ func stopRenewing(l *Lease) {
 	<-l.ended
 }
 
-func TestRecordsOfAnotherLayoutAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		mustAcquire(t, m, fleet, clockAt(0))
-		other := fleet
-		other.Epoch++
-		_, err := acquire(t, m, other, clockAt(0))
-		var layout *LayoutError
-		require.ErrorAs(t, err, &layout)
-		assert.ErrorIs(t, err, ErrLayout)
-		assert.Equal(t, LayoutError{Worker: none, Where: "the store", Has: fleet, Want: other}, *layout)
-	})
-}
-
 // Users have no use for what only the generator calls.
 func TestLeaseHidesWhatOnlyItsGeneratorUses(t *testing.T) {
 	of := reflect.TypeFor[*Lease]()
@@ -173,18 +159,6 @@ func TestNoBumpAfterRelease(t *testing.T) {
 		h := mustAcquire(t, newMemory(), seqs, clockAt(0))
 		require.NoError(t, h.Release(t.Context()))
 		assert.ErrorIs(t, served{h.Lease}.Bump(t.Context(), h.Grant(), time.Now().Add(-time.Hour)), ErrReleased)
-	})
-}
-
-// Whoever asked for the lease may have stamped IDs without a Generator.
-func TestReleaseWithoutAGeneratorKeepsTheBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		l, err := Acquire(t.Context(), m, &Options{Layout: plain, NewStore: true})
-		require.NoError(t, err)
-		require.NoError(t, l.Release(t.Context()))
-		assert.Equal(t, StateFree, m.record(0).State)
-		assert.Equal(t, l.Grant().To, m.record(0).Bound())
 	})
 }
 

@@ -299,6 +299,13 @@ func (m *memory) stores(key, value string) {
 	m.set(func() { m.store(&query{do: "put", key: key, value: []byte(value)}) })
 }
 
+// loses loses an entry, or stores something else in its place.
+func (m *memory) loses(key, value string) {
+	if m.stores(key, value); value == "" {
+		m.set(func() { delete(m.entries, key) })
+	}
+}
+
 // change changes the record of a worker ID. m.mu must be held.
 func (m *memory) change(worker int, f func(*protocol.Record)) {
 	key := book.RecordKey(worker)

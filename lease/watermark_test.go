@@ -46,31 +46,6 @@ func withEngine(t *testing.T, f func(t *testing.T, m *memory)) {
 	}
 }
 
-// A call that waits for its tick gets its ID, so the floor stays below it.
-func TestWaitingCallKeepsTheWatermarkBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := mustAcquire(t, newMemory(), fleet, clockAt(0))
-		time.Sleep(span)
-		ids := make(chan snowflake.ID, 3*16)
-		for range 3 * 16 { // of three ticks
-			go func() {
-				id, err := h.g.NextID()
-				assert.NoError(t, err)
-				ids <- id
-			}()
-		}
-		synctest.Wait()
-		for len(ids) > 0 {
-			<-ids
-		}
-		at, ok := h.Lease.next()
-		require.True(t, ok)
-		for range 2 * 16 {
-			assert.False(t, fleet.Decode(<-ids).Time.Before(at))
-		}
-	})
-}
-
 func floorEvery(d time.Duration) func(*Options) { return func(o *Options) { o.FloorEvery = d } }
 
 // Renewals are more frequent within a window after a reading, and no more frequent else: if nobody
@@ -257,9 +232,7 @@ func TestClockThatWasAheadStopsNobodyWhenTheWatermarkIsLost(t *testing.T) {
 			require.NoError(t, wrong.Release(t.Context()))
 			m.mark(t)
 			time.Sleep(time.Hour)
-			if m.stores(book.WatermarkKey, value); value == "" {
-				m.set(func() { delete(m.entries, book.WatermarkKey) })
-			}
+			m.loses(book.WatermarkKey, value)
 			_ = m.starts(t, "b", span)
 			time.Sleep(protocol.Skew)
 			require.NoError(t, m.starts(t, "c", span))
@@ -296,68 +269,43 @@ func TestHolderThatIsAheadHealsAStoreForNobodyElse(t *testing.T) {
 	})
 }
 
-// The watermark alone is lost, or cannot be read. Live holders put it back within two minutes, and a
-// newcomer need not wait: whether they save floors for readers or not, and if one of them has a
-// clock that is ahead.
+// The watermark alone is lost, or cannot be read. Live holders put it back within two minutes: whether
+// they save floors for readers or not, if one of them has a clock that is ahead, and if one of them
+// has crashed, once it counts as dead. Then they look no more, and a newcomer need not wait.
 func TestLiveHoldersPutAWatermarkBackThatIsLostAlone(t *testing.T) {
 	for _, value := range []string{"", "?", "{}"} {
 		for _, floor := range []time.Duration{0, time.Second} {
-			for _, off := range []time.Duration{0, time.Hour} {
-				t.Run(fmt.Sprintf("%q, FloorEvery %v, a clock ahead by %v", value, floor, off), func(t *testing.T) {
+			for name, other := range map[string]struct{ off, dead time.Duration }{
+				"beside another": {}, "beside one that is ahead": {off: time.Hour},
+				"beside one that has just crashed": {dead: time.Second}, "beside one that crashed long ago": {dead: time.Hour},
+			} {
+				t.Run(fmt.Sprintf("%q, FloorEvery %v, %s", value, floor, name), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						m := newMemory()
 						change := []func(*Options){floorEvery(floor), lasting(30 * time.Second)}
-						mustAcquire(t, m, fleet, clockAt(off), append(change, named("ahead"))...)
+						o := mustAcquire(t, m, fleet, clockAt(other.off), append(change, named("other"))...)
 						time.Sleep(time.Second)
-						mustAcquire(t, m, fleet, clockAt(0), change...)
+						h := mustAcquire(t, m, fleet, clockAt(0), change...)
 						time.Sleep(70 * time.Second)
 						mark, err := m.Read(t.Context())
 						require.NoError(t, err)
 						time.Sleep(70 * time.Second)
-						if m.stores(book.WatermarkKey, value); value == "" {
-							m.set(func() { delete(m.entries, book.WatermarkKey) })
+						if other.dead > 0 {
+							o.cancel()
+							time.Sleep(other.dead)
 						}
+						m.loses(book.WatermarkKey, value)
 						time.Sleep(2 * time.Minute)
 						is, err := book.GetWatermark(m.line())
 						require.NoError(t, err)
 						require.False(t, is.Lost())
+						require.False(t, h.hasLost(), "it looks no more")
 						begun := time.Now()
 						b := mustAcquire(t, m, fleet, clockAt(0), append(change, named("b"))...)
 						require.Less(t, time.Since(begun), time.Second)
 						id, err := b.g.NextID()
 						require.NoError(t, err)
 						require.Greater(t, id, mark.ID)
-					})
-				})
-			}
-		}
-	}
-}
-
-// The watermark alone is lost, and the only live holder stands beside the record of one that crashed,
-// long ago or a moment before the loss. It puts the watermark back once the other one counts as dead.
-func TestLiveHolderPutsTheWatermarkBackBesideOneThatCrashed(t *testing.T) {
-	for _, value := range []string{"", "?"} {
-		for _, floor := range []time.Duration{0, time.Second} {
-			for _, ago := range []time.Duration{time.Second, time.Hour} {
-				t.Run(fmt.Sprintf("%q, FloorEvery %v, crashed %v before", value, floor, ago), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						m := newMemory()
-						dead := mustAcquire(t, m, fleet, clockAt(0), named("dead"), lasting(30*time.Second))
-						h := mustAcquire(t, m, fleet, clockAt(0), named("lives"), floorEvery(floor), lasting(30*time.Second))
-						time.Sleep(70 * time.Second)
-						m.mark(t)
-						time.Sleep(70 * time.Second)
-						dead.cancel()
-						time.Sleep(ago)
-						if m.stores(book.WatermarkKey, value); value == "" {
-							m.set(func() { delete(m.entries, book.WatermarkKey) })
-						}
-						time.Sleep(2 * time.Minute)
-						is, err := book.GetWatermark(m.line())
-						require.NoError(t, err)
-						require.False(t, is.Lost())
-						require.False(t, h.hasLost(), "it looks no more")
 					})
 				})
 			}
