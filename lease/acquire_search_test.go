@@ -64,8 +64,7 @@ func TestStartReadsLittle(t *testing.T) {
 // If hardly any worker ID is free, a search reads some at random only once. Later it reads all of
 // them at once.
 func TestStartOnAFullStoreAsksLittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		m.occupy(t, fleet, func(worker int) bool { return worker != 7 })
 		m.asked = 0
 		h := mustAcquire(t, m, fleet, clockAt(0))
@@ -81,8 +80,7 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 // An owner's entry is a hint that is saved once. Only an owner that keeps its worker ID needs it.
 func TestOwnersEntryIsSavedOnce(t *testing.T) {
 	for reuse, want := range map[Reuse]int{ReuseAny: 1, ReuseKeep: 1, ReuseOnce: 0} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
+		withMemory(t, func(t *testing.T, m *memory) {
 			puts := 0
 			m.becomes(func(ctx context.Context, q *query, next asks) error {
 				if q.do == "put" && strings.HasPrefix(q.key, book.OwnerPrefix) {
@@ -95,8 +93,7 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 			}
 			assert.Equal(t, want, puts)
 		})
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
+		withMemory(t, func(t *testing.T, m *memory) {
 			m.becomes(refuses(book.OwnerPrefix))
 			_, err := acquire(t, m, fleet, clockAt(0), func(o *Options) { o.Reuse = reuse })
 			if reuse == ReuseKeep {

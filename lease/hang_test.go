@@ -81,21 +81,19 @@ func TestAcquireReturnsInTimeIfTheFileSystemHangs(t *testing.T) {
 		{"rename", "0"},
 		{"sync directory", "worker"},
 	} {
-		t.Run(c.what+" "+c.at, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				dir := filepath.Join(t.TempDir(), "leases")
-				disk := new(stuckDisk)
-				s := HookedFile(dir, disk.hook)
-				disk.begin(c.what, c.at)
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-				defer cancel()
-				begun := time.Now()
-				_, err := Acquire(ctx, s, &Options{Layout: fleet, Count: 1, Clock: clockAt(0), NewStore: true})
-				says(t, err, c.what, c.at)
-				assert.LessOrEqual(t, time.Since(begun), 2*time.Second+span/10, "it tries to give the worker ID back")
-				disk.end()
-				time.Sleep(time.Minute) // until all requests have ended
-			})
+		inBubble(t, c.what+" "+c.at, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "leases")
+			disk := new(stuckDisk)
+			s := HookedFile(dir, disk.hook)
+			disk.begin(c.what, c.at)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			begun := time.Now()
+			_, err := Acquire(ctx, s, &Options{Layout: fleet, Count: 1, Clock: clockAt(0), NewStore: true})
+			says(t, err, c.what, c.at)
+			assert.LessOrEqual(t, time.Since(begun), 2*time.Second+span/10, "it tries to give the worker ID back")
+			disk.end()
+			time.Sleep(time.Minute) // until all requests have ended
 		})
 	}
 }
@@ -110,29 +108,27 @@ func TestStatsShowAHangingRenewal(t *testing.T) {
 		{"rename", "0"},
 		{"sync directory", "worker"},
 	} {
-		t.Run(c.what+" "+c.at, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				dir := filepath.Join(t.TempDir(), "leases")
-				disk := new(stuckDisk)
-				h := mustAcquire(t, HookedFile(dir, disk.hook), plain, clockAt(0))
+		inBubble(t, c.what+" "+c.at, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "leases")
+			disk := new(stuckDisk)
+			h := mustAcquire(t, HookedFile(dir, disk.hook), plain, clockAt(0))
+			h.next()
+			for range 3 {
+				disk.begin(c.what, c.at)
+				before := h.Stats().Failures
+				time.Sleep(2 * span / 3) // a renewal, and its time-out
+				require.Greater(t, h.Stats().Failures, before)
+				says(t, h.Stats().LastError, c.what, c.at)
+				time.Sleep(10 * span)
+				synctest.Wait()
+				// One is of a save, and one of a load.
+				assert.LessOrEqual(t, disk.waiting(), 2, "a request that hangs is not made again and again")
+				disk.end()
+				time.Sleep(span)
+				require.NoError(t, h.Stats().LastError)
+				require.NoError(t, h.Err())
 				h.next()
-				for range 3 {
-					disk.begin(c.what, c.at)
-					before := h.Stats().Failures
-					time.Sleep(2 * span / 3) // a renewal, and its time-out
-					require.Greater(t, h.Stats().Failures, before)
-					says(t, h.Stats().LastError, c.what, c.at)
-					time.Sleep(10 * span)
-					synctest.Wait()
-					// One is of a save, and one of a load.
-					assert.LessOrEqual(t, disk.waiting(), 2, "a request that hangs is not made again and again")
-					disk.end()
-					time.Sleep(span)
-					require.NoError(t, h.Stats().LastError)
-					require.NoError(t, h.Err())
-					h.next()
-				}
-			})
+			}
 		})
 	}
 }
@@ -225,8 +221,7 @@ func TestStartThatEndsWithinARequestSaysWhatItWaitsFor(t *testing.T) {
 				if waits == ErrExhausted && key == "put" { // it saves nothing
 					continue
 				}
-				synctest.Test(t, func(t *testing.T) {
-					m := newMemory()
+				withMemory(t, func(t *testing.T, m *memory) {
 					if waits != ErrWiped {
 						m.occupy(t, fleet, func(worker int) bool { return worker > 0 || waits == ErrExhausted })
 					}
@@ -258,8 +253,7 @@ func TestStartThatEndsWithinARequestSaysWhatItWaitsFor(t *testing.T) {
 // first, and the time that this takes does not delay the next renewal.
 func TestHealingASlowStoreHoldsUpNoIDs(t *testing.T) {
 	for since := range 10 {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
+		withMemory(t, func(t *testing.T, m *memory) {
 			h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Window = 30 * time.Second })
 			m.becomes(answersAfter(2 * time.Second))
 			time.Sleep(time.Minute + time.Duration(since)*time.Second)

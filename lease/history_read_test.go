@@ -32,8 +32,7 @@ func meanwhile(prefix string, f func()) fault {
 // If a chunk is trimmed while the store is read, no ID whose holding is still kept counts as never
 // issued or as forgotten.
 func TestHistoryThatIsTrimmedMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		ids := stamps(t, m, 4*protocol.MaxEnded, time.Hour)
 		m.becomes(meanwhile(book.HistoryPrefix, func() {
 			m.becomes()
@@ -94,8 +93,7 @@ func TestHistoryOfAStoreThatLosesItsEntries(t *testing.T) {
 // An entry that cannot be read makes only the IDs of its worker ID forgotten, and none never
 // issued.
 func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		ids := stamps(t, m, 3*protocol.MaxEnded, 0)
 		m.stores(book.ChunkKey(0, 0), "?")
 		h, err := ReadHistory(t.Context(), m)

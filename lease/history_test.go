@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -32,8 +31,7 @@ func stamps(t *testing.T, m Store, n int, history time.Duration) (ids []snowflak
 }
 
 func TestWhoisFindsEveryEarlierHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		for i, id := range stamps(t, m, 5*protocol.MaxEnded, 0) {
 			h, err := Whois(t.Context(), m, id)
 			require.NoError(t, err)
@@ -48,8 +46,7 @@ func TestWhoisFindsEveryEarlierHolder(t *testing.T) {
 // Holders that ended longer ago than Options.History are dropped, also those that have left the
 // record.
 func TestHistoryIsTrimmed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		ids := stamps(t, m, 10*protocol.MaxEnded, 2*protocol.MaxEnded*time.Second)
 		r := m.record(0)
 		assert.LessOrEqual(t, r.Chunks.Next-r.Chunks.First, 4)
@@ -78,8 +75,7 @@ func TestHistoryIsTrimmed(t *testing.T) {
 // Nobody issued an ID of another clock sequence than the holder's, or an ID of the end of a
 // holding.
 func TestWhoisReturnsErrNeverIssuedBesideAHolding(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, seqs, clockAt(0))
 		id, err := h.g.NextID()
 		require.NoError(t, err)
@@ -101,8 +97,7 @@ func TestWhoisReturnsErrNeverIssuedBesideAHolding(t *testing.T) {
 // If a process stores a part of the history and then loses the race for the record, the history is
 // that of the record which won.
 func TestHistoryOfALostRace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		ids := stamps(t, m, protocol.MaxEnded+1, 0)
 		m.becomes(refuses(book.RecordPrefix))
 		_, err := acquire(t, m, plain, clockAt(0), named("loser"))
@@ -124,8 +119,7 @@ func TestHistoryOfALostRace(t *testing.T) {
 // If a part of the history is lost, Whois says that the issuer is forgotten, also after the history
 // has left the part out.
 func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		ids := stamps(t, m, 2*protocol.MaxEnded, 0)
 		m.set(func() { delete(m.entries, book.ChunkKey(0, 0)) })
 		_, err := Whois(t.Context(), m, ids[0])
@@ -179,8 +173,7 @@ func (s unreadable) Get(ctx context.Context, key string) (Entry, error) {
 // An entry of the history that was left over and cannot be read is made anew, when a record comes
 // to it.
 func TestUnreadableHistoryIsMadeAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		m.stores(book.ChunkKey(0, 0), "?")
 		stamps(t, unreadable{m, book.ChunkKey(0, 0), "1"}, 2*protocol.MaxEnded, 0)
 	})

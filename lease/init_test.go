@@ -22,8 +22,7 @@ import (
 )
 
 func TestNoStartWaitsAfterInit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		require.NoError(t, Init(t.Context(), m, snowflake.Layout{}))
 		begun := time.Now()
 		l, err := Acquire(t.Context(), m, nil)

@@ -22,8 +22,7 @@ import (
 
 // The context bounds Acquire only. The lease lives on after cancel.
 func TestContextEndsAcquireButNotTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		l, err := Acquire(ctx, m, &Options{Layout: plain, Clock: clockAt(0), NewStore: true})
 		require.NoError(t, err)
@@ -113,8 +112,7 @@ func TestAcquireRefusesOptionsOutOfRange(t *testing.T) {
 }
 
 func TestCloneIsRefusedAtItsNextRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		a := mustAcquire(t, m, fleet, clockAt(0), stops)
 		time.Sleep(2*span + 123*ms)
 		b := mustAcquire(t, m, fleet, clockAt(0), stops)
@@ -138,8 +136,7 @@ func TestCloneIsRefusedAtItsNextRenewal(t *testing.T) {
 }
 
 func TestFailedAcquireDoesNotMoveTheBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, plain, clockAt(0))
 		h.next()
 		require.NoError(t, h.Release(t.Context()))
@@ -204,8 +201,7 @@ func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
 		"saves hanging": slow(time.Hour), "saves slow": slow(span / 2), "saves too late": late(span),
 	} {
 		for _, lost := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
+			withMemory(t, func(t *testing.T, m *memory) {
 				h := mustAcquire(t, m, fleet, clockAt(0))
 				h.next()
 				if lost {
@@ -228,8 +224,7 @@ func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
 
 // If borrowed ticks reach the window's end, the call waits for the regular renewal.
 func TestBorrowingDoesNotHurryTheRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, plain, clockAt(0))
 		g := h.Grant()
 		saves, begun := m.saved(), time.Now()
@@ -250,8 +245,7 @@ func TestBorrowingDoesNotHurryTheRenewal(t *testing.T) {
 
 // If the lease's clock is far behind the generator's reading, extend gives up after two renewals.
 func TestExtendGivesUpIfTheClockIsBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, plain, clockAt(0))
 		h.c.step(-time.Hour)
 		saves := m.saved()

@@ -53,8 +53,7 @@ func TestLocalCopyInTheStoresOwnDirectoryIsRefused(t *testing.T) {
 }
 
 func TestReuseKeepGivesAnOwnerOneWorkerID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(ReuseKeep)).Release(t.Context()))
 		var got atomic.Int32
 		var all sync.WaitGroup
@@ -89,15 +88,13 @@ func TestReuseKeepGivesAnOwnerOneWorkerIDIfItsEntryCannotBeRead(t *testing.T) {
 			m.set(func() { m.store(&query{do: "put", key: book.OwnerKey("a"), value: []byte("?")}) })
 		},
 	} {
-		t.Run(why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				h := mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep))
-				require.NoError(t, h.Release(t.Context()))
-				garble(m)
-				assert.Equal(t, h.Worker(), mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Worker())
-				assert.Equal(t, 1, m.count())
-			})
+		inBubble(t, why, func(t *testing.T) {
+			m := newMemory()
+			h := mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep))
+			require.NoError(t, h.Release(t.Context()))
+			garble(m)
+			assert.Equal(t, h.Worker(), mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Worker())
+			assert.Equal(t, 1, m.count())
 		})
 	}
 }
@@ -201,8 +198,7 @@ func TestLocalCopyThatCannotBeRemovedIsAnError(t *testing.T) {
 // While the shared store is away, it is asked again only after a while. Until then nothing counts
 // as absent.
 func TestStoreThatWasAwayAMomentAgoHasNoAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, plain, clockAt(0), withCopy(t.TempDir()))
 		time.Sleep(span) // the copy counts from the first renewal on
 		stopRenewing(h.Lease)
@@ -230,8 +226,7 @@ func TestStoreThatWasAwayAMomentAgoHasNoAnswer(t *testing.T) {
 // is back, its copy has earlier bounds. So the holder has lost the worker ID.
 func TestHolderWhoseCopyIsGoneAfterAFaultLosesItsWorkerID(t *testing.T) {
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		var fails atomic.Bool
 		faulty := func(_, path string, do func() error) error {
 			if fails.Load() && filepath.Base(filepath.Dir(path)) == strings.TrimSuffix(book.RecordPrefix, "/") {

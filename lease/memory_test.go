@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -220,6 +221,18 @@ func newMemory() *memory {
 	m.becomes()
 	m.WatermarkReader = NewWatermarkReader(m.asks)
 	return m
+}
+
+// withMemory runs a test with a store, in fake time.
+func withMemory(t *testing.T, f func(t *testing.T, m *memory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newMemory()) })
+}
+
+// inBubble runs a subtest in fake time.
+func inBubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 // becomes gives the store these faults, in place of those that it had.

@@ -76,32 +76,30 @@ func TestReadySaysWhyNoIDIsIssued(t *testing.T) {
 			says:  []string{"a call renews the lease at once, or the lease does so itself within 1s"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m, change := newMemory(), test.change
-				if change == nil {
-					change = func(*Options) {}
-				}
-				h := mustAcquire(t, m, fleet, clockAt(0), change)
-				h.next()
-				require.NoError(t, h.Ready())
-				test.begin(m, h)
-				issued, err := h.g.Stats().Issued, h.Ready()
-				require.Equal(t, err, h.Ready(), "the query changes nothing")
-				for _, is := range test.is {
-					require.ErrorIs(t, err, is)
-				}
-				for _, says := range test.says {
-					assert.ErrorContains(t, err, says)
-				}
-				assert.Equal(t, issued, h.g.Stats().Issued)
-				if test.end == nil {
-					return
-				}
-				test.end(m, h)
-				require.NoError(t, h.Ready())
-				h.next()
-			})
+		inBubble(t, name, func(t *testing.T) {
+			m, change := newMemory(), test.change
+			if change == nil {
+				change = func(*Options) {}
+			}
+			h := mustAcquire(t, m, fleet, clockAt(0), change)
+			h.next()
+			require.NoError(t, h.Ready())
+			test.begin(m, h)
+			issued, err := h.g.Stats().Issued, h.Ready()
+			require.Equal(t, err, h.Ready(), "the query changes nothing")
+			for _, is := range test.is {
+				require.ErrorIs(t, err, is)
+			}
+			for _, says := range test.says {
+				assert.ErrorContains(t, err, says)
+			}
+			assert.Equal(t, issued, h.g.Stats().Issued)
+			if test.end == nil {
+				return
+			}
+			test.end(m, h)
+			require.NoError(t, h.Ready())
+			h.next()
 		})
 	}
 }
@@ -113,17 +111,15 @@ func TestReadyUntilTheWindowEnds(t *testing.T) {
 		"the store is away":     func(m *memory) { m.becomes(down) },
 		"the worker ID is lost": func(m *memory) { m.take(0, "another") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				h := mustAcquire(t, m, fleet, clockAt(0), func(o *Options) { o.Count = 1 })
-				begin(m)
-				time.Sleep(span - ms)
-				require.NoError(t, h.Ready())
-				h.next()
-				time.Sleep(ms)
-				require.ErrorIs(t, h.Ready(), snowflake.ErrLeaseExpired)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			m := newMemory()
+			h := mustAcquire(t, m, fleet, clockAt(0), func(o *Options) { o.Count = 1 })
+			begin(m)
+			time.Sleep(span - ms)
+			require.NoError(t, h.Ready())
+			h.next()
+			time.Sleep(ms)
+			require.ErrorIs(t, h.Ready(), snowflake.ErrLeaseExpired)
 		})
 	}
 }

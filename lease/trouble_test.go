@@ -216,8 +216,7 @@ func TestLeaseWarnsOfUnsafeSettings(t *testing.T) {
 
 // An unreadable entry "store" hides no holder.
 func TestHoldersReturnsTheHoldersBesideAnUnreadableStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		mustAcquire(t, m, plain, clockAt(0))
 		m.set(func() { m.store(&query{do: "put", key: book.DoorKey, value: []byte("?")}) })
 		holders, err := Holders(t.Context(), m)
@@ -228,8 +227,7 @@ func TestHoldersReturnsTheHoldersBesideAnUnreadableStore(t *testing.T) {
 
 // A holder that has put back what the store lost asks no more than before.
 func TestHealedHolderRenewsByOneRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, plain, clockAt(0), unnamed)
 		m.set(func() { clear(m.entries) })
 		time.Sleep(protocol.Healing(ms) + 2*span)
@@ -244,8 +242,7 @@ func TestHealedHolderRenewsByOneRequest(t *testing.T) {
 // An entry "store" that is no door counts as unreadable, and is made anew.
 func TestEntryThatIsNoDoorIsMadeAnew(t *testing.T) {
 	for _, value := range []string{"null", "{}", `{"name":"x"}`, `{"open":true}`, `{"name":"x","open":true}`} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
+		withMemory(t, func(t *testing.T, m *memory) {
 			mustAcquire(t, m, fleet, clockAt(0))
 			m.stores(book.DoorKey, value)
 			require.NoError(t, m.starts(t, "b", protocol.Healing(ms)+span), value)
@@ -257,8 +254,7 @@ func TestEntryThatIsNoDoorIsMadeAnew(t *testing.T) {
 // worker ID: neither before nor after a holder has put its record back.
 func TestWrongLayoutThatIsFirstAfterAWipe(t *testing.T) {
 	for _, after := range []time.Duration{0, span} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
+		withMemory(t, func(t *testing.T, m *memory) {
 			h := mustAcquire(t, m, fleet, clockAt(0))
 			time.Sleep(span/3 + span/10)
 			m.set(func() { clear(m.entries) })
@@ -315,8 +311,7 @@ func TestLostRecordIsTakenByAHostWhoseClockIsBehind(t *testing.T) {
 // booted.
 func TestShortStartsGetThrough(t *testing.T) {
 	for _, each := range []time.Duration{160 * ms, 200 * ms, 240 * ms} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
+		withMemory(t, func(t *testing.T, m *memory) {
 			err := ErrWiped
 			for begun := time.Now(); err != nil && time.Since(begun) < 5*time.Minute; {
 				err = m.starts(t, "a", each)
@@ -361,62 +356,56 @@ func counts(n *atomic.Int64) fault {
 }
 
 func TestStoreThatTakesEachVersionForAnotherIsAskedAtIntervals(t *testing.T) {
-	t.Run("a renewal", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "a renewal", func(t *testing.T) {
+		var n atomic.Int64
+		var log bytes.Buffer
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		m.becomes(refusesAll(book.RecordPrefix), counts(&n))
+		time.Sleep(time.Minute)
+		assert.Less(t, n.Load(), int64(2000))
+		assert.NotZero(t, h.Stats().Failures)
+		require.ErrorIs(t, h.Stats().LastError, ErrConflict)
+		h.refused(ErrConflict)
+		m.becomes()
+		time.Sleep(3 * time.Second)
+		h.next()
+		require.NoError(t, h.Release(t.Context()))
+		assert.Contains(t, log.String(), "the store refuses to save the record of worker 0")
+	})
+	for _, key := range []string{book.RecordPrefix, book.DoorKey, book.MarkPrefix, book.OwnerPrefix} {
+		inBubble(t, "a start, "+key, func(t *testing.T) {
 			var n atomic.Int64
 			var log bytes.Buffer
 			m := newMemory()
-			h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-			m.becomes(refusesAll(book.RecordPrefix), counts(&n))
-			time.Sleep(time.Minute)
-			assert.Less(t, n.Load(), int64(2000))
-			assert.NotZero(t, h.Stats().Failures)
-			require.ErrorIs(t, h.Stats().LastError, ErrConflict)
-			h.refused(ErrConflict)
-			m.becomes()
-			time.Sleep(3 * time.Second)
-			h.next()
-			require.NoError(t, h.Release(t.Context()))
-			assert.Contains(t, log.String(), "the store refuses to save the record of worker 0")
-		})
-	})
-	for _, key := range []string{book.RecordPrefix, book.DoorKey, book.MarkPrefix, book.OwnerPrefix} {
-		t.Run("a start, "+key, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var n atomic.Int64
-				var log bytes.Buffer
-				m := newMemory()
-				m.becomes(refusesAll(key), counts(&n))
-				begun := time.Now()
-				_, err := Acquire(context.Background(), m, &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, NewStore: true,
-					Logger: slog.New(slog.NewTextHandler(&log, nil))})
-				says := map[bool]string{false: "the store has refused 16 saves in turn", true: "the store refuses to save the entry mark/"}[key == book.MarkPrefix]
-				require.ErrorContains(t, err, says)
-				require.NotErrorIs(t, err, ErrWiped)
-				assert.LessOrEqual(t, time.Since(begun), 3*time.Minute)
-				assert.Less(t, n.Load(), int64(5000))
-				assert.True(t, mayMend(err))
-				assert.Contains(t, log.String(), says)
-			})
+			m.becomes(refusesAll(key), counts(&n))
+			begun := time.Now()
+			_, err := Acquire(context.Background(), m, &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, NewStore: true,
+				Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			says := map[bool]string{false: "the store has refused 16 saves in turn", true: "the store refuses to save the entry mark/"}[key == book.MarkPrefix]
+			require.ErrorContains(t, err, says)
+			require.NotErrorIs(t, err, ErrWiped)
+			assert.LessOrEqual(t, time.Since(begun), 3*time.Minute)
+			assert.Less(t, n.Load(), int64(5000))
+			assert.True(t, mayMend(err))
+			assert.Contains(t, log.String(), says)
 		})
 	}
 	for _, key := range []string{book.DoorKey, book.WatermarkKey} {
-		t.Run("a reading of the watermark, "+key, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var n atomic.Int64
-				m := newMemory()
-				mustAcquire(t, m, fleet, clockAt(0))
-				if key == book.WatermarkKey { // a reader ended before it published what it had proposed
-					m.mark(t)
-					value, err := json.Marshal(protocol.Watermark{Proposed: time.Now(), Published: time.Now().Add(-span)})
-					require.NoError(t, err)
-					m.stores(key, string(value))
-				}
-				m.becomes(refusesAll(key), counts(&n))
-				_, err := Watermark(t.Context(), m)
-				require.ErrorIs(t, err, ErrConflict)
-				assert.LessOrEqual(t, n.Load(), int64(4*book.MaxConflicts))
-			})
+		inBubble(t, "a reading of the watermark, "+key, func(t *testing.T) {
+			var n atomic.Int64
+			m := newMemory()
+			mustAcquire(t, m, fleet, clockAt(0))
+			if key == book.WatermarkKey { // a reader ended before it published what it had proposed
+				m.mark(t)
+				value, err := json.Marshal(protocol.Watermark{Proposed: time.Now(), Published: time.Now().Add(-span)})
+				require.NoError(t, err)
+				m.stores(key, string(value))
+			}
+			m.becomes(refusesAll(key), counts(&n))
+			_, err := Watermark(t.Context(), m)
+			require.ErrorIs(t, err, ErrConflict)
+			assert.LessOrEqual(t, n.Load(), int64(4*book.MaxConflicts))
 		})
 	}
 }

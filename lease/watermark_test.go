@@ -36,12 +36,10 @@ func (m *memory) ago(t *testing.T) time.Duration { return time.Since(m.mark(t)) 
 // withEngine runs a test with a store that has a clock, and with one that has none.
 func withEngine(t *testing.T, f func(t *testing.T, m *memory)) {
 	for _, own := range []bool{false, true} {
-		t.Run(fmt.Sprint("engine's clock: ", own), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				m.ownClock = own
-				f(t, m)
-			})
+		inBubble(t, fmt.Sprint("engine's clock: ", own), func(t *testing.T) {
+			m := newMemory()
+			m.ownClock = own
+			f(t, m)
 		})
 	}
 }
@@ -55,56 +53,54 @@ func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
 		"store": func(*Options) {},
 		"copy":  func(o *Options) { o.Reuse, o.LocalCopy = ReuseKeep, t.TempDir() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				h := mustAcquire(t, m, fleet, clockAt(0), floorEvery(span/30), change)
-				begun := time.Now()
-				most := func(from, to uint64) func(string) { // in a window
-					was := h.Stats()
-					return func(when string) {
-						is := h.Stats()
-						n := is.Renewals + is.Failures - was.Renewals - was.Failures
-						assert.True(t, from <= n && n <= to, "%s: %d renewals, want %d to %d", when, n, from, to)
-						h.next()
-					}
+		inBubble(t, name, func(t *testing.T) {
+			m := newMemory()
+			h := mustAcquire(t, m, fleet, clockAt(0), floorEvery(span/30), change)
+			begun := time.Now()
+			most := func(from, to uint64) func(string) { // in a window
+				was := h.Stats()
+				return func(when string) {
+					is := h.Stats()
+					n := is.Renewals + is.Failures - was.Renewals - was.Failures
+					assert.True(t, from <= n && n <= to, "%s: %d renewals, want %d to %d", when, n, from, to)
+					h.next()
 				}
-				window := func(when string, from, to uint64) {
-					check := most(from, to)
-					time.Sleep(span)
-					check(when)
+			}
+			window := func(when string, from, to uint64) {
+				check := most(from, to)
+				time.Sleep(span)
+				check(when)
+			}
+			window("nobody reads", 3, 4)
+			read := func() {
+				for range 20 {
+					_, _ = m.Read(t.Context())
+					time.Sleep(span / 20)
 				}
-				window("nobody reads", 3, 4)
-				read := func() {
-					for range 20 {
-						_, _ = m.Read(t.Context())
-						time.Sleep(span / 20)
-					}
-				}
-				read()
-				check := most(29, 36)
-				read()
-				check("somebody reads")
-				time.Sleep(2 * span)
-				window("nobody reads any more", 3, 4)
-				read()
-				m.becomes(hangs)
-				time.Sleep(2 * span)
-				window("the entry cannot be read", 2, 4)
-				m.becomes()
-				read()
-				m.becomes(down)
-				check = most(0, 20)
-				time.Sleep(span / 2)
-				check("the store is away")
-				m.becomes()
-				time.Sleep(2 * span)
-				window("the store is back", 3, 4)
-				require.NoError(t, h.Release(t.Context()))
-				h = mustAcquire(t, m, fleet, clockAt(0), floorEvery(span/30), named("b"), change)
-				window("nobody has read since before the start", 2, 4)
-				assert.Less(t, time.Since(begun), time.Minute)
-			})
+			}
+			read()
+			check := most(29, 36)
+			read()
+			check("somebody reads")
+			time.Sleep(2 * span)
+			window("nobody reads any more", 3, 4)
+			read()
+			m.becomes(hangs)
+			time.Sleep(2 * span)
+			window("the entry cannot be read", 2, 4)
+			m.becomes()
+			read()
+			m.becomes(down)
+			check = most(0, 20)
+			time.Sleep(span / 2)
+			check("the store is away")
+			m.becomes()
+			time.Sleep(2 * span)
+			window("the store is back", 3, 4)
+			require.NoError(t, h.Release(t.Context()))
+			h = mustAcquire(t, m, fleet, clockAt(0), floorEvery(span/30), named("b"), change)
+			window("nobody has read since before the start", 2, 4)
+			assert.Less(t, time.Since(begun), time.Minute)
 		})
 	}
 }
@@ -160,8 +156,7 @@ func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
 
 // Another reader is quicker, and proposes less. No more than that is published.
 func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		mustAcquire(t, m, plain, clockAt(0))
 		m.mark(t)
 		time.Sleep(2 * span)
@@ -187,8 +182,7 @@ func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
 
 // A store loses the record at each save. Release puts it back, and gives up after book.MaxConflicts.
 func TestRecordThatIsLostAtEachSaveIsNotPutBackWithoutEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, fleet, clockAt(0))
 		requests := 0
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
@@ -224,8 +218,7 @@ func (m *memory) starts(t *testing.T, owner string, within time.Duration, change
 // that this clock left.
 func TestClockThatWasAheadStopsNobodyWhenTheWatermarkIsLost(t *testing.T) {
 	for _, value := range []string{"", "?", "null", "{}"} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
+		withMemory(t, func(t *testing.T, m *memory) {
 			h := mustAcquire(t, m, fleet, clockAt(0))
 			wrong := mustAcquire(t, m, fleet, clockAt(365*24*time.Hour), named("wrong"))
 			wrong.next()
@@ -248,8 +241,7 @@ func TestClockThatWasAheadStopsNobodyWhenTheWatermarkIsLost(t *testing.T) {
 // The first holder that heals a wiped store has a clock that is an hour ahead. The others put the
 // watermark right.
 func TestHolderThatIsAheadHealsAStoreForNobodyElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		wrong := mustAcquire(t, m, fleet, clockAt(time.Hour), named("wrong"))
 		wrong.next()
 		time.Sleep(400 * ms)
@@ -279,34 +271,32 @@ func TestLiveHoldersPutAWatermarkBackThatIsLostAlone(t *testing.T) {
 				"beside another": {}, "beside one that is ahead": {off: time.Hour},
 				"beside one that has just crashed": {dead: time.Second}, "beside one that crashed long ago": {dead: time.Hour},
 			} {
-				t.Run(fmt.Sprintf("%q, FloorEvery %v, %s", value, floor, name), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						m := newMemory()
-						change := []func(*Options){floorEvery(floor), lasting(30 * time.Second)}
-						o := mustAcquire(t, m, fleet, clockAt(other.off), append(change, named("other"))...)
-						time.Sleep(time.Second)
-						h := mustAcquire(t, m, fleet, clockAt(0), change...)
-						time.Sleep(70 * time.Second)
-						mark, err := m.Read(t.Context())
-						require.NoError(t, err)
-						time.Sleep(70 * time.Second)
-						if other.dead > 0 {
-							o.cancel()
-							time.Sleep(other.dead)
-						}
-						m.loses(book.WatermarkKey, value)
-						time.Sleep(2 * time.Minute)
-						is, err := book.GetWatermark(m.line())
-						require.NoError(t, err)
-						require.False(t, is.Lost())
-						require.False(t, h.hasLost(), "it looks no more")
-						begun := time.Now()
-						b := mustAcquire(t, m, fleet, clockAt(0), append(change, named("b"))...)
-						require.Less(t, time.Since(begun), time.Second)
-						id, err := b.g.NextID()
-						require.NoError(t, err)
-						require.Greater(t, id, mark.ID)
-					})
+				inBubble(t, fmt.Sprintf("%q, FloorEvery %v, %s", value, floor, name), func(t *testing.T) {
+					m := newMemory()
+					change := []func(*Options){floorEvery(floor), lasting(30 * time.Second)}
+					o := mustAcquire(t, m, fleet, clockAt(other.off), append(change, named("other"))...)
+					time.Sleep(time.Second)
+					h := mustAcquire(t, m, fleet, clockAt(0), change...)
+					time.Sleep(70 * time.Second)
+					mark, err := m.Read(t.Context())
+					require.NoError(t, err)
+					time.Sleep(70 * time.Second)
+					if other.dead > 0 {
+						o.cancel()
+						time.Sleep(other.dead)
+					}
+					m.loses(book.WatermarkKey, value)
+					time.Sleep(2 * time.Minute)
+					is, err := book.GetWatermark(m.line())
+					require.NoError(t, err)
+					require.False(t, is.Lost())
+					require.False(t, h.hasLost(), "it looks no more")
+					begun := time.Now()
+					b := mustAcquire(t, m, fleet, clockAt(0), append(change, named("b"))...)
+					require.Less(t, time.Since(begun), time.Second)
+					id, err := b.g.NextID()
+					require.NoError(t, err)
+					require.Greater(t, id, mark.ID)
 				})
 			}
 		}
@@ -316,8 +306,7 @@ func TestLiveHoldersPutAWatermarkBackThatIsLostAlone(t *testing.T) {
 // A lease that knows of no watermark asks the store once for each renewal, and now and then whether
 // there is a watermark. With an Owner it asks for a namesake once in 16 windows.
 func TestRenewalIsOneRequestIfNobodyReadsTheWatermark(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, fleet, clockAt(0), unnamed)
 		var requests atomic.Uint64
 		was := h.Stats().Renewals
@@ -348,8 +337,7 @@ func (a ahead) Read() book.Reading {
 
 // A record is lost, nobody lives, and the clock of a reader is an hour ahead for one reading.
 func TestReaderThatIsAheadStopsNobodyBesideALostRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, fleet, clockAt(0))
 		h.next()
 		m.mark(t)
@@ -371,8 +359,7 @@ func TestReaderThatIsAheadStopsNobodyBesideALostRecord(t *testing.T) {
 
 // A store that gives no version of an entry that it cannot read has no watermark, rather than ID 0.
 func TestUnreadableWatermarkThatIsNotReplacedIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, fleet, clockAt(0))
 		m.mark(t)
 		m.becomes(func(ctx context.Context, q *query, next asks) error {
@@ -389,8 +376,7 @@ func TestUnreadableWatermarkThatIsNotReplacedIsAnError(t *testing.T) {
 
 // A reader forgets an entry "silence" that cannot be read.
 func TestUnreadableSilenceIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		dead := mustAcquire(t, m, fleet, clockAt(0))
 		mustAcquire(t, m, fleet, clockAt(0), named("b"))
 		m.mark(t)
@@ -411,8 +397,7 @@ func TestUnreadableSilenceIsForgotten(t *testing.T) {
 // dies. Its earlier window does not count any more; until the change is complete it does.
 func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 	for _, answers := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
+		withMemory(t, func(t *testing.T, m *memory) {
 			mustAcquire(t, m, both, clockAt(0), named("b"))
 			h := mustAcquire(t, m, both, clockAt(time.Hour))
 			h.next()
@@ -447,8 +432,7 @@ func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
 	defer func(old int) { book.MaxStores = old }(book.MaxStores)
 	book.MaxStores = 64 // also in the simulator
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		dead := mustAcquire(t, m, fleet, clockAt(0), lasting(30*time.Second))
 		mustAcquire(t, m, fleet, clockAt(0), named("lives"), lasting(30*time.Second))
 		time.Sleep(time.Minute)
@@ -470,8 +454,7 @@ func TestSingleReadingsOfOneProcessGoOnWithWhatItHasSeen(t *testing.T) {
 	require.Same(t, book.WatchOf(m).Seen, NewWatermarkReader(m).slotted().Seen)
 	require.Same(t, book.WatchOf(m).Seen, newLease(m, Options{}).known.Seen)
 	require.NotSame(t, book.WatchOf(m.asks).Seen, book.WatchOf(m.asks).Seen, "it cannot be compared")
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		seen := book.WatchOf(m).Seen
 		time.Sleep(protocol.Healing(ms))
 		require.Same(t, seen, book.WatchOf(m).Seen)
@@ -489,49 +472,47 @@ func TestStoreThatGoesBackShowsNothingThatWasSeenLongAgo(t *testing.T) {
 	// This process looks at m, and the holder is another one, at m.asks.
 	for _, lost := range []string{"", book.RecordKey(0), book.DoorKey} {
 		for _, away := range []time.Duration{time.Second, protocol.Healing(ms)} { // after it saw that nothing is lost any more
-			t.Run(lost+" "+away.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					m := newMemory()
-					acquire := func(owner string) error {
-						ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the holder does not renew before
-						defer cancel()
-						_, err := Acquire(ctx, m, &Options{Layout: fleet, Owner: owner, Clock: clockAt(0), Count: 1, Window: 30 * time.Second})
-						return err
-					}
-					looks := func() {
-						_, err := Watermark(t.Context(), m)
-						require.NoError(t, err)
-					}
-					old, begun := map[string]Entry{}, time.Now()
-					if lost == book.DoorKey {
-						err := acquire("waits")
-						require.ErrorIs(t, err, ErrWiped)
-						old = m.all()
-					}
-					h := mustAcquire(t, m.asks, fleet, clockAt(0), named("lives"), lasting(30*time.Second), func(o *Options) { o.Count = 1 })
-					switch lost {
-					case "":
-						looks()
-						old = m.all()
-					case book.RecordKey(0):
-						m.set(func() { delete(m.entries, book.RecordKey(0)) })
-						begun = time.Now()
-						err := acquire("waits")
-						require.Error(t, err)
-						old = m.all()
-						time.Sleep(10 * time.Second)
-					}
+			inBubble(t, lost+" "+away.String(), func(t *testing.T) {
+				m := newMemory()
+				acquire := func(owner string) error {
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the holder does not renew before
+					defer cancel()
+					_, err := Acquire(ctx, m, &Options{Layout: fleet, Owner: owner, Clock: clockAt(0), Count: 1, Window: 30 * time.Second})
+					return err
+				}
+				looks := func() {
+					_, err := Watermark(t.Context(), m)
+					require.NoError(t, err)
+				}
+				old, begun := map[string]Entry{}, time.Now()
+				if lost == book.DoorKey {
+					err := acquire("waits")
+					require.ErrorIs(t, err, ErrWiped)
+					old = m.all()
+				}
+				h := mustAcquire(t, m.asks, fleet, clockAt(0), named("lives"), lasting(30*time.Second), func(o *Options) { o.Count = 1 })
+				switch lost {
+				case "":
 					looks()
-					time.Sleep(protocol.Healing(ms) - time.Second - time.Since(begun))
-					if away == time.Second {
-						looks() // it is open, and the record is there
-					}
-					time.Sleep(away)
-					m.set(func() { m.entries = old })
-					err := acquire("next")
+					old = m.all()
+				case book.RecordKey(0):
+					m.set(func() { delete(m.entries, book.RecordKey(0)) })
+					begun = time.Now()
+					err := acquire("waits")
 					require.Error(t, err)
-					h.next()
-				})
+					old = m.all()
+					time.Sleep(10 * time.Second)
+				}
+				looks()
+				time.Sleep(protocol.Healing(ms) - time.Second - time.Since(begun))
+				if away == time.Second {
+					looks() // it is open, and the record is there
+				}
+				time.Sleep(away)
+				m.set(func() { m.entries = old })
+				err := acquire("next")
+				require.Error(t, err)
+				h.next()
 			})
 		}
 	}
@@ -616,32 +597,30 @@ func TestSecondChangeOfTheClockSequencePutsTheWatermarkBack(t *testing.T) {
 		"the save has no answer":       (*query).saves,
 		"the watermark cannot be read": func(q *query) bool { return q.do == "get" && q.key == book.WatermarkKey },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				a, b := mustAcquire(t, m, both, clockAt(0), named("a")), mustAcquire(t, m, both, clockAt(0), named("b"))
-				for range 100 {
-					a.next()
-					b.next()
-					time.Sleep(50 * ms)
-					m.mark(t)
+		inBubble(t, name, func(t *testing.T) {
+			m := newMemory()
+			a, b := mustAcquire(t, m, both, clockAt(0), named("a")), mustAcquire(t, m, both, clockAt(0), named("b"))
+			for range 100 {
+				a.next()
+				b.next()
+				time.Sleep(50 * ms)
+				m.mark(t)
+			}
+			mark, err := m.Read(t.Context())
+			require.NoError(t, err)
+			a.c.set(-2 * time.Second)
+			var failed atomic.Bool
+			m.becomes(func(ctx context.Context, q *query, next asks) error {
+				err := next(ctx, q)
+				if !fails(q) || failed.Swap(true) {
+					return err
 				}
-				mark, err := m.Read(t.Context())
-				require.NoError(t, err)
-				a.c.set(-2 * time.Second)
-				var failed atomic.Bool
-				m.becomes(func(ctx context.Context, q *query, next asks) error {
-					err := next(ctx, q)
-					if !fails(q) || failed.Swap(true) {
-						return err
-					}
-					return errDown
-				})
-				_, err = a.g.NextID()
-				require.ErrorIs(t, err, errDown)
-				m.set(func() { delete(m.entries, book.WatermarkKey) })
-				requireAbove(t, a, mark)
+				return errDown
 			})
+			_, err = a.g.NextID()
+			require.ErrorIs(t, err, errDown)
+			m.set(func() { delete(m.entries, book.WatermarkKey) })
+			requireAbove(t, a, mark)
 		})
 	}
 }
@@ -649,8 +628,7 @@ func TestSecondChangeOfTheClockSequencePutsTheWatermarkBack(t *testing.T) {
 // A holder was cut off for so long that the watermark passed it. Then the watermark is lost, and the
 // holder's clock goes back. It changes its clock sequence before it has renewed.
 func TestChangeOfTheClockSequenceAfterAnAbsencePutsTheWatermarkBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+	withMemory(t, func(t *testing.T, m *memory) {
 		var away atomic.Bool
 		mine := asks(func(ctx context.Context, q *query) error {
 			if away.Load() {
