@@ -15,7 +15,9 @@ func auditCommand(s *command.Streams) *cobra.Command {
 		Long: audit.About + `
 
 "snowflaked audit" does the same, and compares the IDs with the leases of a store:
-it finds IDs that were issued without a lease. It also reads a database's table.`,
+it finds IDs that were issued without a lease. It also reads a database's table.
+
+` + audit.AboutJSON,
 		ValidArgsFunction: commands.Files,
 	}
 	var o audit.Options

@@ -107,7 +107,7 @@ func decode(s *command.Streams, l snowflake.Layout, key keyFile, args []string) 
 		s.WriteDecoded(l, id, forms[i])
 	}
 	for _, other := range others {
-		s.Note(other)
+		s.Note("%s", other)
 	}
 	if last := slices.Max(ids); l.Decode(last).Time.After(s.Now().Add(margin)) {
 		why := "it probably has another layout: try snowflake identify"

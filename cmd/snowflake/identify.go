@@ -60,8 +60,8 @@ A note says if the IDs look rounded, or like a mixture of layouts.`,
 			return err
 		}
 		if passed := readings[0].Skipped; len(passed) > 0 {
-			s.Note(fmt.Sprintf("skipped %d of %d texts; the first is %.40q: %s",
-				len(passed), len(args), passed[0].Text, passed[0].Why))
+			s.Note("skipped %d of %d texts; the first is %.40q: %s",
+				len(passed), len(args), passed[0].Text, passed[0].Why)
 		}
 		if *known != "" {
 			return writeEpochs(s, readings, *known)
@@ -82,7 +82,7 @@ func writeEpochs(s *command.Streams, readings []texts.Reading, known string) err
 	if err != nil {
 		return err
 	}
-	var epochs []answers.Epoch
+	epochs := []answers.Epoch{} // in JSON [] if there are none
 	for _, r := range readings {
 		if len(r.IDs) > 1 {
 			return errors.New("--time is the time of a single ID")
@@ -93,7 +93,7 @@ func writeEpochs(s *command.Streams, readings []texts.Reading, known string) err
 		return s.WriteJSON(map[string][]answers.Epoch{"epochs": epochs})
 	}
 	for _, e := range epochs {
-		fmt.Fprintln(s.Out, strings.TrimSpace(fmt.Sprintf("%-45s  %s", e.Spec, strings.Join(e.Known, ", "))))
+		fmt.Fprintln(s.Out, strings.TrimSpace(fmt.Sprintf("%-45s  %s", e.Layout, strings.Join(e.Known, ", "))))
 	}
 	if len(epochs) == 0 {
 		s.Note("with each of the known divisions the epoch would be before 1970")

@@ -52,7 +52,9 @@ func rootCommand(s *command.Streams) *cobra.Command {
 		Short: "issue and read snowflake IDs",
 		Long: `Issues and reads snowflake IDs, without a store. The other program, snowflaked, serves
 IDs, and has the commands that need the store of the leases. Its commands new, audit
-and sql do the same as those here, and use the leases, too.`,
+and sql do the same as those here, and use the leases, too.
+
+` + command.AboutJSON,
 	}
 	root.PersistentFlags().BoolVar(&s.JSON, "json", false, "print JSON, for programs")
 	commands.Add(root, s, statuses, []*cobra.Command{newCommand(s), decodeCommand(s), identifyCommand(s), rangeCommand(s), layoutCommand(s),

@@ -69,7 +69,7 @@ and a dump.`,
 				return s.WriteJSON(made)
 			}
 			s.Out.WriteString(made.SQL)
-			s.Note(g.About())
+			s.Note("%s", g.About())
 			return nil
 		}
 		for _, flag := range []string{"worker", "datacenter", "schema", "follow"} {

@@ -77,7 +77,9 @@ With --metrics-file the counts are metrics, too: alert on
 snowflake_audit_strangers > 0, and if snowflake_audit_completed_timestamp_seconds is
 over a day old or, with --follow, over ten minutes. They are written when an audit
 is completed, without lines that are not an ID; with --follow after each span of
-rows, and then they count from its start.`,
+rows, and then they count from its start.
+
+` + audit.AboutJSON + "\n" + leases.AboutJSON,
 		ValidArgsFunction: commands.Files,
 	}
 	f := new(auditFlags)

@@ -79,7 +79,9 @@ the store of the leases. Without a command it serves: "snowflaked help serve" li
 the flags. The other program, snowflake, reads IDs, and needs no store.
 
 Each flag without a short form is also an environment variable: --tls-cert is
-SNOWFLAKED_TLS_CERT.`,
+SNOWFLAKED_TLS_CERT.
+
+` + command.AboutJSON,
 	}
 	all := []*cobra.Command{p.serveCommand(), p.initCommand(), p.newCommand(), p.workersCommand(), p.whoisCommand(), p.watermarkCommand(),
 		p.auditCommand(), p.sqlCommand(), p.healthCommand(), p.versionCommand()}

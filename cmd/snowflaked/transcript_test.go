@@ -22,6 +22,7 @@ var unstable = []struct{ is, shown string }{
 	{`\(\S+, pid [0-9]+\)`, "(HOST, pid PID)"},
 	{`pid=[0-9]+`, "pid=PID"},
 	{`host=\S+`, "host=HOST"},
+	{`"host":"[^"]*","pid":[0-9]+`, `"host":"HOST","pid":PID`},
 }
 
 // STORE in a command is a directory of leases, in which worker 3 was leased and released by web-1.

@@ -70,6 +70,12 @@ func retire(ctx context.Context, s lease.Store, worker int) error {
 	return err
 }
 
+// worker is a holder in JSON, with its layout as --layout reads it.
+type worker struct {
+	lease.Holder
+	Layout string `json:"layout"`
+}
+
 // writeHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some
 // records cannot be read, it lists the others and returns the error.
 func (p *program) writeHolders(ctx context.Context, s lease.Store) error {
@@ -80,7 +86,10 @@ func (p *program) writeHolders(ctx context.Context, s lease.Store) error {
 		if len(holders) == 0 {
 			p.Note(neverLent)
 		}
-		all := append([]lease.Holder{}, holders...) // in JSON [] if there are none
+		all := []worker{} // in JSON [] if there are none
+		for _, h := range holders {
+			all = append(all, worker{h, h.Layout.String()})
+		}
 		return errors.Join(p.WriteJSON(all), bad)
 	case len(holders) == 0:
 		fmt.Fprintln(p.Out, neverLent)

@@ -180,8 +180,8 @@ func certain(found *layouts.Ranking, name, host string) {
 
 // Epoch is a division of the bits, and the epoch with which an ID has its known time.
 type Epoch struct {
-	Spec  string        `json:"spec"` // as --layout reads it
-	Epoch jsontime.Time `json:"epoch"`
+	Layout string        `json:"layout"`
+	Epoch  jsontime.Time `json:"epoch"`
 
 	// Known are the layouts with this epoch and number of time bits. The fields below the time may
 	// differ.
@@ -210,12 +210,12 @@ func Epochs(id snowflake.ID, t time.Time, span time.Duration) (epochs []Epoch) {
 			l.Epoch = snowflake.EpochAt(roundest(first, last, last.Add(-span)))
 			i = len(epochs)
 			at[d] = i
-			epochs = append(epochs, Epoch{Spec: l.String(), Epoch: jsontime.Time{Time: l.Epoch.Time()}})
+			epochs = append(epochs, Epoch{Layout: l.String(), Epoch: jsontime.Time{Time: l.Epoch.Time()}})
 		}
 		if e := k.Layout.Epoch.Time(); !e.Before(first) && !e.After(last) {
 			known := &epochs[i]
 			if known.Known == nil {
-				known.Spec, known.Epoch.Time = k.Layout.String(), e
+				known.Layout, known.Epoch.Time = k.Layout.String(), e
 			}
 			known.Known = append(known.Known, k.Name)
 		}

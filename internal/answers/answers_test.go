@@ -83,11 +83,11 @@ func TestEpochs(t *testing.T) {
 		require.NoError(t, err)
 		var got []string
 		for _, e := range Epochs(id, at, span) {
-			got = append(got, e.Spec)
-			l, err := texts.Layout(e.Spec)
+			got = append(got, e.Layout)
+			l, err := texts.Layout(e.Layout)
 			require.NoError(t, err)
 			back := l.Decode(id).Time
-			assert.False(t, back.Before(at.Add(-l.Unit-time.Millisecond)) || back.After(at.Add(span)), "%s: %v", e.Spec, back)
+			assert.False(t, back.Before(at.Add(-l.Unit-time.Millisecond)) || back.After(at.Add(span)), "%s: %v", e.Layout, back)
 		}
 		assert.Contains(t, got, want, known)
 	}

@@ -2,6 +2,11 @@ package audit
 
 import "fmt"
 
+// AboutJSON explains a Report in JSON, for the help of the commands.
+const AboutJSON = `With --json the report is an object: layout; ids, how many are of the layout; the
+times of the first and the last ID; passed, what was skipped; wrong, each fault with
+its count and first findings; workers; gaps; and notes, which may be faults.`
+
 // About explains what an audit of a list reports, for the help of the commands.
 var About = fmt.Sprintf(`Reads IDs from files or standard input: a list, a JSON array, what psql or mysql
 print; with --column a column of CSV or a table, with --field a field of JSON

@@ -54,6 +54,10 @@ func New(program string, in io.Reader, out, err io.Writer, now func() time.Time)
 	}
 }
 
+// AboutJSON explains --json, for the help of the programs.
+const AboutJSON = `With --json, each answer is one line of JSON: IDs are strings, layouts are texts as
+--layout reads them, and times are as in RFC 3339.`
+
 // WriteJSON writes v as one line.
 func (s *Streams) WriteJSON(v any) error { return Failed(json.NewEncoder(s.Out).Encode(v)) }
 

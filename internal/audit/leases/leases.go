@@ -14,6 +14,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
+// AboutJSON explains a Report in JSON, for the help of snowflaked.
+const AboutJSON = `leases has the IDs of the layout (ids), those that a holder issued (held), and groups
+of the others: strangers, notReported, forgotten, earlier, keptOut, elsewhere (of
+other datacenters) and leased (kept out, but leased). A group has worker, clockSeq,
+datacenter, ids, firstId and lastId with their times first and last, and the holders
+before and after it. foreign and passed count IDs of another layout and IDs before
+--since; problems are entries of the store that cannot be read. upTo is the last ID
+that --query read.`
+
 // Options are the settings of a comparison with the leases.
 type Options struct {
 	KeptOut     []int     // worker IDs that are kept out of the leases, such as a database function's
@@ -78,10 +87,10 @@ type Group struct {
 	ClockSeq   int            `json:"clockSeq"`
 	Datacenter int            `json:"datacenter"`
 	IDs        int            `json:"ids"`
-	First      snowflake.ID   `json:"first"` // the least
-	Last       snowflake.ID   `json:"last"`
-	From       jsontime.Time  `json:"from"` // the time of First
-	To         jsontime.Time  `json:"to"`
+	FirstID    snowflake.ID   `json:"firstId"` // the least
+	LastID     snowflake.ID   `json:"lastId"`
+	First      jsontime.Time  `json:"first"` // the time of FirstID
+	Last       jsontime.Time  `json:"last"`
 	Before     *lease.Holding `json:"before,omitempty"`
 	After      *lease.Holding `json:"after,omitempty"`
 }
@@ -278,11 +287,11 @@ func (a *Comparison) put(k kind, id snowflake.ID) {
 	}
 	g := a.groups[at]
 	if g == nil {
-		g = &Group{Worker: p.Worker, ClockSeq: p.ClockSeq, Datacenter: p.Datacenter, First: id, Last: id}
+		g = &Group{Worker: p.Worker, ClockSeq: p.ClockSeq, Datacenter: p.Datacenter, FirstID: id, LastID: id}
 		a.groups[at] = g
 	}
 	g.IDs++
-	g.First, g.Last = min(g.First, id), max(g.Last, id)
+	g.FirstID, g.LastID = min(g.FirstID, id), max(g.LastID, id)
 	g.Before = before
 	if g.After == nil || after != nil && after.From.Before(g.After.From) {
 		g.After = after
@@ -319,10 +328,12 @@ func (a *Comparison) sorted(k kind) []Group {
 	l := a.h.Layout()
 	for at, g := range a.groups {
 		if at.kind == k {
-			g.From.Time, g.To.Time = l.Decode(g.First).Time, l.Decode(g.Last).Time
+			g.First.Time, g.Last.Time = l.Decode(g.FirstID).Time, l.Decode(g.LastID).Time
 			groups = append(groups, *g)
 		}
 	}
-	slices.SortFunc(groups, func(a, b Group) int { return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.First, b.First)) })
+	slices.SortFunc(groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.FirstID, b.FirstID))
+	})
 	return groups
 }

@@ -15,7 +15,7 @@ func (r *Report) Write(out io.Writer, most int) {
 		fmt.Fprintf(out, "\nWRONG: %s: %d\n", strange, n)
 		for _, g := range r.Strangers[:min(len(r.Strangers), most)] {
 			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s, from %d to %d\n",
-				g.Worker, g.seq(), g.IDs, texts.Moment(g.From.Time), texts.Moment(g.To.Time), g.First, g.Last)
+				g.Worker, g.seq(), g.IDs, texts.Moment(g.First.Time), texts.Moment(g.Last.Time), g.FirstID, g.LastID)
 			fmt.Fprintf(out, "    before them %s\n    after them %s\n", ended(g.Before), begun(g.After))
 		}
 		more(out, len(r.Strangers), most)
@@ -27,7 +27,7 @@ func (r *Report) Write(out io.Writer, most int) {
 		fmt.Fprintf(out, "\nWRONG: %s: %d\n", notKeptOut, n)
 		for _, g := range r.Leased[:min(len(r.Leased), most)] {
 			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s; %s. IDs may repeat\n",
-				g.Worker, g.seq(), g.IDs, texts.Moment(g.From.Time), texts.Moment(g.To.Time), ended(g.Before))
+				g.Worker, g.seq(), g.IDs, texts.Moment(g.First.Time), texts.Moment(g.Last.Time), ended(g.Before))
 		}
 		more(out, len(r.Leased), most)
 	}
@@ -48,7 +48,7 @@ func (r *Report) Write(out io.Writer, most int) {
 			fmt.Fprintf(out, "\nnot judged: %s: %d\n", of.what, n)
 		}
 		for _, g := range of.groups[:min(len(of.groups), most)] {
-			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s\n", g.Worker, g.seq(), g.IDs, texts.Moment(g.From.Time), texts.Moment(g.To.Time))
+			fmt.Fprintf(out, "  worker %d%s: %d between %s and %s\n", g.Worker, g.seq(), g.IDs, texts.Moment(g.First.Time), texts.Moment(g.Last.Time))
 		}
 		more(out, len(of.groups), most)
 	}
