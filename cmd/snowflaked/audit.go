@@ -116,16 +116,16 @@ func (p *program) audit(ctx context.Context, f *auditFlags, args []string) error
 	if err := mustExist(f.store); err != nil {
 		return err
 	}
-	opening, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
+	opening, opened := p.within(ctx, askTime, f.store)
 	s, closeStore, err := openURL(opening, f.store)
+	opened()
 	if err != nil {
 		return err
 	}
 	defer closeStore()
 	c, err := leases.New(func() (*lease.History, error) {
 		// IDs that were read are judged even after a signal.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
+		ctx, cancel := p.within(context.WithoutCancel(ctx), readTime, f.store)
 		defer cancel()
 		h, err := lease.ReadHistory(ctx, s)
 		return h, withRemedy(err)
@@ -242,13 +242,20 @@ func (t *tableAudit) run(ctx context.Context, s lease.Store) (err error) {
 	defer t.db.Close()
 	if t.fence != "" {
 		err = t.follow(ctx, s)
-	} else {
+	} else if err = t.reach(ctx); err == nil {
 		err = t.read(ctx, math.MaxInt64)
 	}
 	if err != nil {
 		return fmt.Errorf("%w; continue with --from %v", err, t.after)
 	}
 	return nil
+}
+
+// reach returns an error if the database does not answer.
+func (t *tableAudit) reach(ctx context.Context) error {
+	ctx, end := t.within(ctx, askTime, t.database)
+	defer end()
+	return t.db.PingContext(ctx)
 }
 
 // read reads the IDs above after, and up to upTo.

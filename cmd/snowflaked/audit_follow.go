@@ -27,6 +27,9 @@ func (t *tableAudit) follow(ctx context.Context, s lease.Store) error {
 	if err != nil {
 		return command.Refused("--follow: %w", err)
 	}
+	if err := t.reach(ctx); err != nil {
+		return err
+	}
 	r := follow.NewReader(s, t.db, fence, t.after, &follow.Options{Every: t.every, Logger: slog.New(slog.NewTextHandler(t.Err, nil))})
 	begun, said := false, 0
 	for upTo := t.after; ; {

@@ -47,29 +47,38 @@ HAZARD: if the directory is restored from a backup, IDs can repeat.`,
 		if err := n.Check(); err != nil {
 			return err
 		}
-		store, closeStore, err := openURL(c.Context(), url)
+		o.Layout = opts.Layout
+		got, err := p.acquire(c.Context(), url, o)
 		if err != nil {
-			return err
+			return interrupted(c.Context(), err)
 		}
-		defer closeStore()
-		_, isDir := stores.Path(url)
-		o.NewStore = o.NewStore || isDir
-		return p.issueLeased(c.Context(), store, o, &opts, n)
+		defer got.closeStore()
+		return p.issueLeased(c.Context(), got.lease, &opts, n)
 	}
 	return c
 }
 
-// issueLeased writes new IDs under a worker ID that it leases from a store.
-func (p *program) issueLeased(
-	ctx context.Context, store lease.Store, o *lease.Options, opts *snowflake.Options, n command.NewFlags,
-) (err error) {
+// acquire opens a store and acquires a worker ID.
+func (p *program) acquire(ctx context.Context, url string, o *lease.Options) (got acquired, err error) {
+	defer p.waitsFor(url, "")()
+	got.store, got.closeStore, err = openURL(ctx, url)
+	if err != nil {
+		return got, err
+	}
+	_, isDir := stores.Path(url)
+	o.NewStore = o.NewStore || isDir
+	o.Logger = slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	got.lease, err = lease.Acquire(ctx, got.store, o)
+	if err != nil {
+		_ = got.closeStore()
+	}
+	return got, err
+}
+
+// issueLeased writes new IDs under a lease, and releases it.
+func (p *program) issueLeased(ctx context.Context, l *lease.Lease, opts *snowflake.Options, n command.NewFlags) (err error) {
 	// If the reader of standard output goes away, the write fails, and the lease is released.
 	signal.Ignore(syscall.SIGPIPE)
-	o.Layout, o.Logger = opts.Layout, slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l, err := lease.Acquire(ctx, store, o)
-	if err != nil {
-		return interrupted(ctx, err)
-	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 		defer cancel()

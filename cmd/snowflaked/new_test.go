@@ -32,10 +32,10 @@ func runCLI(args ...string) (stdout, stderr string, status int) {
 	return out.String(), withoutLog(errs.String()), status
 }
 
-var logLine = regexp.MustCompile(`(?m)^time=.*\n`)
+var logLine = regexp.MustCompile(`(?m)^(time=|snowflaked: waiting for ).*\n`)
 
-// withoutLog returns what a command wrote to standard error, except the log of its lease. The log
-// depends on the time: if the disk is slow, it has a warning.
+// withoutLog returns what a command wrote to standard error, except what depends on the time: the
+// log of its lease, which has a warning if the disk is slow, and that it waits for the store.
 func withoutLog(errs string) string { return logLine.ReplaceAllString(errs, "") }
 
 // succeed runs a command, which must not complain, and returns what it printed.

@@ -22,6 +22,25 @@ import (
 // askTime bounds the commands that read a store.
 const askTime = 30 * time.Second
 
+// sayAfter is the time after which a command says what it waits for.
+const sayAfter = 2 * time.Second
+
+// waitsFor makes standard error say that the command waits for what a URL names, and until when,
+// unless end is called before.
+func (p *program) waitsFor(url, until string) (end func() bool) {
+	return time.AfterFunc(sayAfter, func() { p.Note("waiting for %s%s", shown(url), until) }).Stop
+}
+
+// within returns ctx with a limit for the requests to what a URL names. See waitsFor.
+func (p *program) within(ctx context.Context, limit time.Duration, url string) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	end := p.waitsFor(url, ", until "+time.Now().Add(limit).UTC().Format(time.RFC3339)+" at most")
+	return ctx, func() {
+		end()
+		cancel()
+	}
+}
+
 // asks defines --store and --json, and makes do the action of the command. Unless the command is
 // init, the store's directory or file must exist: otherwise it would look like a store without
 // worker IDs.
@@ -34,7 +53,7 @@ func (p *program) asks(c *cobra.Command, do func(ctx context.Context, store leas
 		if f := c.Flags().Lookup("retire"); f != nil && f.Changed {
 			limit += lease.MaxWindow
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), limit)
+		ctx, cancel := p.within(c.Context(), limit, url)
 		defer cancel()
 		if c.Name() != "init" {
 			if err := mustExist(url); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -138,5 +139,42 @@ func TestWaitingShowsNoSecrets(t *testing.T) {
 	} {
 		log.Warn("lease: no worker ID could be acquired yet", "error", err, "next", "hidden")
 		assert.Equal(t, "no worker ID could be acquired yet: "+says, w.text())
+	}
+}
+
+// The engines are down: nobody answers, or nobody is there.
+func TestCommandSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	host, db := silent.Addr().String(), filepath.Join(t.TempDir(), "leases")
+	require.NoError(t, lease.Init(t.Context(), lease.File(db), snowflake.DefaultLayout()))
+	for args, says := range map[string]string{
+		"workers --store etcd://app:hunter2@" + host:                                         "waiting for etcd://app:xxxxx@" + host + ", until ",
+		"workers --store nats://" + host:                                                     "waiting for nats://" + host + ", until ",
+		fmt.Sprint("whois 5 --store zk://127.0.0.1:", servertest.Port(t)):                    "waiting for zk://127.0.0.1:",
+		"audit x --store etcd://u:p@" + host:                                                 "waiting for etcd://u:xxxxx@" + host + ", until ",
+		"audit --store file:" + db + " --query x --database postgres://u:p@" + host + "/ids": "waiting for postgres://u:xxxxx@" + host + "/ids, until ",
+		"new --store mysql://" + host + "/ids":                                               "waiting for mysql://" + host + "/ids\n",
+	} {
+		t.Run(strings.Fields(args)[0], func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var errs servertest.Buffer
+			ended := make(chan int)
+			go func() {
+				ended <- called(ctx, strings.Fields(args), func(string) (string, bool) { return "", false }, io.Discard, &errs)
+			}()
+			servertest.Await(t, func() error {
+				if !strings.Contains(errs.String(), "snowflaked: "+says) {
+					return fmt.Errorf("%s says only %q", args, errs.String())
+				}
+				return nil
+			})
+			cancel()
+			assert.Equal(t, command.Failure, <-ended, args)
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -49,9 +50,21 @@ type Streams struct {
 // New returns the streams of a program.
 func New(program string, in io.Reader, out, err io.Writer, now func() time.Time) *Streams {
 	return &Streams{
-		Program: program, In: in, Out: bufio.NewWriterSize(out, 64<<10), Err: err, Now: now,
+		Program: program, In: in, Out: bufio.NewWriterSize(out, 64<<10), Err: &shared{to: err}, Now: now,
 		Watched: isTerminal(err), Shows: isTerminal(out),
 	}
+}
+
+// shared is a writer for any number of goroutines.
+type shared struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (s *shared) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.to.Write(b)
 }
 
 // AboutJSON explains --json, for the help of the programs.
@@ -61,7 +74,8 @@ const AboutJSON = `With --json, each answer is one line of JSON: IDs are strings
 // WriteJSON writes v as one line.
 func (s *Streams) WriteJSON(v any) error { return Failed(json.NewEncoder(s.Out).Encode(v)) }
 
-// Note writes one line for people to standard error, without the passwords of URLs.
+// Note writes one line for people to standard error, without the passwords of URLs. It may be
+// called by any number of goroutines.
 func (s *Streams) Note(format string, args ...any) {
 	fmt.Fprintln(s.Err, s.Program+": "+password.ReplaceAllString(fmt.Sprintf(format, args...), "${1}"+Redacted+"@"))
 }
