@@ -5,7 +5,7 @@
 //	go run ./bench/report -server -rounds 3             # write the tables: half a minute a round
 //	go test -run '^$' -bench 'Call/call=(http1|grpc)' ./bench/server
 //	go test ./bench/server -run '^$' -bench 'Half|Overhead' -benchtime 1x -load 10s
-//	go test ./bench/server -run '^$' -bench Host -benchtime 3x -load 10s # see docs/scale.md
+//	go test ./bench/server -run '^$' -bench Host -benchtime 3x -load 10s # many clients on a host
 //
 // It starts servers of the Debian packages redis-server and postgresql. If one is not installed,
 // the benchmarks that need it are skipped or, if the variable CI is set, fail. The servers' data is
