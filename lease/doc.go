@@ -298,7 +298,8 @@
 // # Hazards
 //
 // HAZARD: IDs are unique within one store. Processes with different stores hold the same worker
-// IDs, and issue the same IDs, unless their datacenters or ranges (Options.First, Options.Count) differ.
+// IDs, and issue the same IDs, unless their datacenters or ranges (Options.First, Options.Count)
+// differ.
 //
 // HAZARD: an engine that loses acknowledged writes in a failover, or is restored from a
 // backup, loses bounds. The windows of two holders may then overlap by what was lost, and
