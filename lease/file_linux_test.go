@@ -74,7 +74,7 @@ func TestImpossibleDirectoryIsRefused(t *testing.T) {
 	for _, dir := range []string{"/proc/nope", "/proc/nope/below"} {
 		_, err := lease.Acquire(t.Context(), lease.File(dir), nil)
 		require.ErrorIs(t, err, lease.ErrRefused, dir)
-		require.ErrorContains(t, err, "/proc/nope: no directory can be made in the one above: choose another directory")
+		require.ErrorContains(t, err, "/proc/nope: no directory can be made in its parent: choose another directory")
 	}
 }
 

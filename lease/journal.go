@@ -303,6 +303,6 @@ func (j *journal) checkExpiry(l *Lease) {
 	if end := l.o.Layout.Expires(); !j.expiring && end.Sub(l.o.now()) < expiry {
 		j.expiring = true
 		j.warn(l, l.Worker(), "the layout will run out of time", "layout", l.o.Layout.String(), "end", end,
-			"next", "no IDs are issued from then on: switch to another layout before then")
+			"next", "no IDs are issued after the end: switch to another layout before")
 	}
 }

@@ -283,7 +283,7 @@ func (v *viewer) why(r protocol.Record) string {
 	case r.NoFloor:
 		return "it has no generator, or one that may go back (RewindTicks), and so may stamp any time since it began"
 	case r.Offline:
-		return "it has a LocalCopy, and may go on without the store, or with another clock sequence; " +
+		return "it has a LocalCopy, and may continue without the store, or with another clock sequence; " +
 			"if its directory is gone for good, retire the worker ID"
 	case v.watch.Idle(r, v.asked) > r.WindowLength/2:
 		return "it does not renew, and counts until it is known to be dead and its bound has passed"

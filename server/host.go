@@ -18,7 +18,7 @@ func calledBy(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLocal(r.Host) && !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, nameOf(r.Host)) }) {
 			refused(http.StatusMisdirectedRequest, connect.CodePermissionDenied,
-				"the server is not called %.100q: call it localhost, or let it know the name", r.Host).write(w, r)
+				"the server is not called %.100q: use localhost, or add the name to the server's hosts", r.Host).write(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -126,7 +126,7 @@ func (g Generator) Leases() (first, count int) {
 func (g Generator) About() string {
 	first, count := g.Leases()
 	if count == 0 {
-		return "The layout has one worker ID: there can be no lease beside it."
+		return "The layout has one worker ID: no lease can have another."
 	}
 	return fmt.Sprintf("Keep worker %d out of the leases' range: lease.Options{First: %d, Count: %d} in every process, "+
 		"or snowflaked serve --first %[2]d --count %[3]d.", g.Worker, first, count)

@@ -64,7 +64,7 @@ func (s *suite) leases() {
 	ids = append(ids, s.issue(seen, c))
 	for i, owner := range []string{"a", "b", "c"} {
 		if h, err := lease.Whois(s.ctx, s.storage.Open(), ids[i]); err != nil || h.Owner != owner {
-			s.Errorf("the ID of %s was issued by %q, says Whois: %v", owner, h.Owner, err)
+			s.Errorf("Whois names %[2]q as the issuer of the ID of %[1]s: %[3]v", owner, h.Owner, err)
 		}
 	}
 	records, err := lease.Holders(s.ctx, s.storage.Open())

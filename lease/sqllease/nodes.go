@@ -144,7 +144,7 @@ func (n *Nodes) insert(ctx context.Context, node Node) (id int64, err error) {
 		err = tx.QueryRowContext(ctx, query+`?, ?, ?, ?`+now+` RETURNING ID`, args...).Scan(&id)
 	}
 	if err == nil && id <= 0 {
-		err = fmt.Errorf("the row's ID is %d: the database does not count it up", id)
+		err = fmt.Errorf("the row's ID is %d: the database does not increment it", id)
 	}
 	if err != nil {
 		return 0, err

@@ -248,5 +248,5 @@ const MaxConflicts = 8
 
 // RefusesToSave returns the error of a save that met MaxConflicts conflicts.
 func RefusesToSave(what string) error {
-	return fmt.Errorf("the store refuses to save %s, which is what it was: %w", what, driver.ErrConflict)
+	return fmt.Errorf("the store refuses to save %s, although it has not changed: %w", what, driver.ErrConflict)
 }

@@ -261,9 +261,9 @@ func (o *Operation) MakeDir(dir string) error {
 	return o.syncDir(parent)
 }
 
-// ErrNoDirectories is matched by the error of MakeDir if the directory above exists, and its file
+// ErrNoDirectories is matched by the error of MakeDir if the parent exists, and its file
 // system makes no directories, as /proc does.
-var ErrNoDirectories = errors.New("no directory can be made in the one above")
+var ErrNoDirectories = errors.New("no directory can be made in its parent")
 
 // syncDir makes the creations, renames and removals in a directory durable. Windows cannot
 // sync a directory, and NTFS keeps them in its journal.

@@ -134,7 +134,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (driver.
 
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	if old == "" {
-		return fmt.Errorf("%w: %s is deleted by its version", driver.ErrConflict, key)
+		return fmt.Errorf("%w: the deletion of %s needs its version", driver.ErrConflict, key)
 	}
 	_, err := run(ctx, s, key, func(op *disk.Operation) (none struct{}, err error) {
 		lock, err := s.lock(op, key, old)

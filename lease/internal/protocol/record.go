@@ -206,7 +206,7 @@ func DecodeRecord(worker int, e driver.Entry) (Record, error) {
 		return r, fmt.Errorf("%w: %s: %w", driver.ErrBadRecord, e.Key, err)
 	}
 	if r.Worker != worker {
-		return r, fmt.Errorf("%w: %s: it is of worker %d", driver.ErrBadRecord, e.Key, r.Worker)
+		return r, fmt.Errorf("%w: %s: it is the record of worker %d", driver.ErrBadRecord, e.Key, r.Worker)
 	}
 	r.Version, r.Renewed = e.Version, e.Time
 	return r, r.validate()

@@ -57,7 +57,7 @@ func (n Newcomer) Wait() (protocol.Door, error) {
 		if waits == nil {
 			return err
 		}
-		return book.Ended(n.Line, fmt.Errorf("%w; the next Acquire goes on with this wait", waits), err)
+		return book.Ended(n.Line, fmt.Errorf("%w; the next Acquire continues this wait", waits), err)
 	}
 	var last time.Duration
 	for logged := (time.Time{}); ; {
