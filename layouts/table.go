@@ -8,6 +8,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
+// To add a layout, write it here, in layouts.go with its table, layouts_test.go, js/snowflake.js and
+// js/snowflake.d.ts. Take the figures of identify.go from "SNOWFLAKE_FULL=1 go test -run Calibration
+// -v ./layouts". Then run the tests of js and cmd/snowflake with -update, and review the diff.
+
 // Known is a layout that a known system or library uses.
 type Known struct {
 	Name   string
