@@ -22,8 +22,8 @@ import (
 // Each entry is a file, such as worker/17, with a checksum. A save locks the file worker/17~lock
 // while it replaces the entry; the system unlocks it when the process ends. A crash at any moment
 // leaves the old entry or the new one. No call outlasts its context: if a file system hangs, the
-// [*FileError] names the request and the file. It continues in the background, and at most one
-// waits for each file.
+// [*FileError] names the request and the file. The request continues in the background, and at most
+// one waits for each file.
 //
 // If the directory disappears, for example because it is unmounted, the store is away until it is
 // back. The file .NAME.identity beside a directory called NAME, if it can be written there, shows

@@ -80,8 +80,8 @@ func anyEntry(ctx context.Context, s Store, d protocol.Door) (key string, err er
 	return d.Trace, nil
 }
 
-// initialized returns the error of Init for a store that it does not open, because it has what key
-// names. d is the store's door, and bad is why it cannot be read.
+// initialized returns the error of Init for a store that it does not open, because the store has
+// the entry that key names. d is the store's door, and bad is the error of reading it.
 func initialized(d protocol.Door, bad error, layout snowflake.Layout, key string) error {
 	switch {
 	case bad != nil:

@@ -208,8 +208,8 @@ func (c *Codec) EncodeBase32(id snowflake.ID) string {
 // anything else, the error matches [snowflake.ErrInvalidID]. The error does not contain the text,
 // because it may be most of a valid text.
 //
-// Anyone who has a text can also write it in base 32 or in capitals. So to recognise what was seen
-// before, compare IDs, not texts.
+// Anyone who has a text can also write it in base 32 or in capitals. So to recognise an ID, compare
+// IDs, not texts.
 func (c *Codec) Decode(text string) (snowflake.ID, error) {
 	var n number
 	var ok bool

@@ -91,10 +91,9 @@ type Options struct {
 
 	// Watermark reads the watermark of the generator's store, as the method Read of a
 	// lease.WatermarkReader does. It is called for Server.Watermark, GET /watermark and the method
-	// Watermark, at most once a second. If a holder keeps the watermark back, clients see the
-	// holder's owner and host. For a minute after a call, a metric has the watermark's age, and
-	// answers have the header Snowflake-Watermark. If Watermark is nil, the server has no
-	// watermark.
+	// Watermark, at most once a second. If a holder keeps the watermark back, clients see the holder's
+	// owner and host. For a minute after a call, a metric has the watermark's age, and answers have
+	// the header Snowflake-Watermark. If Watermark is nil, the server has no watermark.
 	//
 	// HAZARD: a client of the server has no Lease.Hold, so the watermark may pass IDs that the
 	// client has not stored yet. Store them under the fence of docs/watermark.md.
@@ -122,10 +121,9 @@ type Options struct {
 	// its answer. The default is 10 seconds.
 	Timeout time.Duration
 
-	// Tokens returns the valid bearer tokens. It is called for each request, so the tokens may
-	// change: while clients change to a new token, return both. Requests to /healthz, /readyz,
-	// /openapi.json, grpc.health.v1.Health and Home need no token. If Tokens is nil, no request
-	// does.
+	// Tokens returns the valid bearer tokens. It is called for each request, so the tokens may change:
+	// while clients change to a new token, return both. Requests to /healthz, /readyz, /openapi.json,
+	// grpc.health.v1.Health and Home need no token. If Tokens is nil, no request does.
 	Tokens func() []Token
 
 	// Hosts are the names of the server that are allowed in the header Host, in addition to
@@ -331,8 +329,8 @@ func only(methods string) http.HandlerFunc {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// closing ends connections with their next answer while the server drains. Shutdown alone closes
-// idle connections, on which a request may be arriving.
+// closing ends connections with their next answer while the server drains. Shutdown alone would
+// close idle connections at once, although a request may be arriving on them.
 func (s *Server) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.drained.Err() != nil && r.ProtoMajor == 1 {

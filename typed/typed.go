@@ -17,11 +17,11 @@
 //
 // The text is the prefix, an underscore and [snowflake.ID.Base32], which is 13 characters in
 // capitals. So texts with the same prefix sort as the IDs do. JSON, XML, YAML, flags, logs and the
-// keys of JSON objects have the text. Like the number, it shows the ID's time and worker; package
+// keys of JSON objects use the text. Like the number, it shows the ID's time and worker; package
 // opaque hides them. Parsers are strict; [Fold] helps to read a text that a person retyped.
 //
-// A database has the number: as a parameter of database/sql an ID is an int64, for a BIGINT column.
-// So a column can change from snowflake.ID to a typed ID, and back, without a migration.
+// A database stores the number: as a parameter of database/sql an ID is an int64, for a BIGINT
+// column. So a column can change from snowflake.ID to a typed ID, and back, without a migration.
 //
 // [Any] is for code that learns the prefix at run time.
 package typed

@@ -29,7 +29,7 @@ import (
 )
 
 // ErrNoWorkerID is returned if the variable, the name or the address contains no worker ID. The
-// error shows the text that it contains.
+// error quotes it.
 var ErrNoWorkerID = errors.New("workerid: no worker ID")
 
 // FromEnv returns the worker ID in the environment variable called name, which must be decimal

@@ -19,7 +19,7 @@ var ErrState = errors.New("the function's state has room for 41 bits of time and
 type Generator struct {
 	Layout             snowflake.Layout
 	Worker, Datacenter int
-	Schema, Prefix     string // where the functions are, and how their names begin
+	Schema, Prefix     string // the schema of the functions, and the prefix of their names
 	Fence              string // the name of the follow.Fence of the IDs; empty: none
 }
 
@@ -29,7 +29,7 @@ const (
 	longest = time.Second      // the limit of a layout's tick
 
 	// patience is the limit of a wait for the clock. After a crash, the first tick is one above the
-	// bound, which may be reserve above ahead.
+	// bound, which may exceed the limit of ahead by reserve.
 	patience = reserve + longest
 )
 

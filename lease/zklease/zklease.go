@@ -106,7 +106,7 @@ type Store struct {
 var _ driver.Windower = (*Store)(nil)
 
 // New returns a store in conn's ensemble. The caller must close conn, after the leases are
-// released. Make conn with [Connect], so that errors have the reason why there is no connection. If
+// released. Make conn with [Connect], so that errors give the reason if there is no connection. If
 // conn is nil, the error matches [driver.ErrInvalidOptions].
 //
 // If a context ends, the call returns soon, but its request may still be executed later.

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 )
 
-// Func makes one request to the operating system: it calls do. Tests and the simulator have other
+// Func makes one request to the operating system: it calls do. Tests and the simulator use other
 // functions, which count, fail, crash, hang, or lose data that was not synced.
 type Func func(what, path string, do func() error) error
 

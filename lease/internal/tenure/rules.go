@@ -29,5 +29,6 @@ func (r Rules) WindowFrom(from, now time.Time) time.Time {
 
 // clockLag is the largest lag of the generator's clock behind a reading of the lease's that causes
 // no wait for the beginning of the window. It allows for a clock that is slewed and for late
-// wake-ups. The watermark stands there until the first renewal, so it is short.
+// wake-ups. It is short, because the watermark stands at the beginning of the window until the
+// first renewal.
 const clockLag = 20 * time.Millisecond

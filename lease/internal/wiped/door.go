@@ -135,8 +135,8 @@ func (n Newcomer) look() (shut ShutDoor, err error) {
 	return shut, err
 }
 
-// used returns what shows that the store of d is not new: a worker ID that has, or had, a record.
-// It returns "" if nothing shows this. If d is lost, the holders of another layout may not have put
+// used returns the evidence that the store of d is not new: a worker ID that has, or had, a record.
+// It returns "" if there is none. If d is lost, the holders of another layout may not have put
 // it back yet. Then used returns an error if a record has another layout.
 func (n Newcomer) used(d protocol.Door) (found string, err error) {
 	records, bad, err := book.AllRecords(n.Line)
