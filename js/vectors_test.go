@@ -20,48 +20,56 @@ import (
 
 var update = flag.Bool("update", false, "rewrite vectors.json")
 
-// vectors is the content of vectors.json. README.md describes the format.
+// vectors is the content of vectors.json. An ID is in decimal.
 type vectors struct {
-	Layouts []layoutVectors  `json:"layouts"`
+	Layouts []layoutVectors  `json:"layouts"` // the known layouts
 	Typed   []typedVector    `json:"typed"`
 	Opaque  []opaqueVector   `json:"opaque"`
 	Refused []refusedVectors `json:"refused"`
 }
 
+// layoutVectors has the fields of a layout, as the table of package layouts: the epoch in Unix
+// milliseconds, the unit in nanoseconds, the bits of each field, and workerLast if the worker is
+// below the sequence.
 type layoutVectors struct {
 	Name string `json:"name"`
 	jstest.Layout
-	IDs []idVector `json:"ids"`
+	IDs []idVector `json:"ids"` // the smallest and the greatest ID among them
 }
 
 type idVector struct {
 	ID         snowflake.ID `json:"id"`
-	Time       string       `json:"time"`
+	Time       string       `json:"time"` // in Unix nanoseconds
 	ClockSeq   int          `json:"clockSeq"`
 	Datacenter int          `json:"datacenter"`
 	Worker     int          `json:"worker"`
 	Sequence   int          `json:"sequence"`
-	Base32     string       `json:"base32"`
-	Base58     string       `json:"base58"`
-	Base62     string       `json:"base62"`
+	Base32     string       `json:"base32"` // 13 digits of Crockford's
+	Base58     string       `json:"base58"` // the shortest text, in bwmarrin's alphabet
+	Base62     string       `json:"base62"` // 11 digits, in the order of ASCII
 }
 
+// typedVector is an ID with a prefix, as package typed writes it.
 type typedVector struct {
 	Prefix string       `json:"prefix"`
 	ID     snowflake.ID `json:"id"`
 	Text   string       `json:"text"`
 }
 
+// opaqueVector is an ID as package opaque writes it. snowflake.test.js makes the texts and the
+// number with the crypto of Node.js.
 type opaqueVector struct {
-	Key     string       `json:"key"`
+	Key     string       `json:"key"` // in hexadecimal
 	Purpose string       `json:"purpose"`
-	Prefix  string       `json:"prefix"`
+	Prefix  string       `json:"prefix"` // may be empty
 	ID      snowflake.ID `json:"id"`
 	Base62  string       `json:"base62"`
 	Base32  string       `json:"base32"`
-	Int     int64        `json:"int,string"`
+	Int     int64        `json:"int,string"` // the ID's number
 }
 
+// refusedVectors has texts that a reader of a form must refuse; those of the form "opaque" under
+// the key and the purpose of the opaque vectors.
 type refusedVectors struct {
 	Form  string   `json:"form"`
 	Texts []string `json:"texts"`
