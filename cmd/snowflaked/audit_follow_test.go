@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -78,9 +77,7 @@ func TestAuditFollowsATable(t *testing.T) {
 	defer db.Close()
 	_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
 	require.NoError(t, err)
-	s, closeStore, err := stores.Open(t.Context(), store)
-	require.NoError(t, err)
-	defer closeStore()
+	s := openStore(t, store)
 	require.NoError(t, lease.Init(t.Context(), s, snowflake.DefaultLayout()))
 	fence, err := follow.NewFence(follow.PostgreSQL, "fence")
 	require.NoError(t, err)
@@ -92,12 +89,7 @@ func TestAuditFollowsATable(t *testing.T) {
 	require.NoError(t, fence.Trigger(t.Context(), db, "orders", "id"))
 
 	acquire := func(owner string) (*lease.Lease, func()) {
-		l, err := lease.Acquire(t.Context(), s,
-			&lease.Options{Owner: owner, Window: 3 * time.Second, FloorEvery: 100 * time.Millisecond, First: 5, Count: 2,
-				Logger: slog.New(slog.DiscardHandler)})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = l.Release(context.Background()) })
-		gen := servertest.Must(snowflake.NewLeased(l, nil))(t)
+		l, gen := hold(t, s, lease.Options{Owner: owner, Window: 3 * time.Second, FloorEvery: 100 * time.Millisecond, First: 5, Count: 2})
 		return l, func() {
 			t.Helper()
 			write(t, db, gen, 30)
@@ -162,12 +154,7 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 		fence := servertest.Must(follow.NewFence(dialect, "fence"))(t)
 		require.NoError(t, fence.Create(t.Context(), db))
 		dir := t.TempDir()
-		l, err := lease.Acquire(t.Context(), lease.File(dir),
-			&lease.Options{Owner: "one", FloorEvery: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
-		require.NoError(t, err)
-		defer l.Release(t.Context())
-		gen, err := snowflake.NewLeased(l, nil)
-		require.NoError(t, err)
+		l, gen := hold(t, lease.File(dir), lease.Options{Owner: "one", FloorEvery: 100 * time.Millisecond})
 		write(t, db, gen, 10)
 		f := followed(t, "--store", "file:"+dir, "--database", database)
 		f.await(t, 10, 10, 0)

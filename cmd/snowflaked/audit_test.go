@@ -3,11 +3,9 @@
 package main
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,22 +72,13 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	defer db.Close()
 	_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
 	require.NoError(t, err)
-	s, closeStore, err := stores.Open(t.Context(), store)
-	require.NoError(t, err)
-	defer closeStore()
-	acquire := func(owner string) *lease.Lease {
-		l, err := lease.Acquire(t.Context(), s,
-			&lease.Options{Owner: owner, Window: time.Second, First: 5, Count: 2, Logger: slog.New(slog.DiscardHandler)})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = l.Release(context.Background()) })
-		return l
+	s := openStore(t, store)
+	acquire := func(owner string) (*lease.Lease, func()) {
+		l, gen := hold(t, s, lease.Options{Owner: owner, Window: time.Second, First: 5, Count: 2})
+		return l, func() { write(t, db, gen, 50) }
 	}
-	leased := func(l *lease.Lease) func() {
-		gen := servertest.Must(snowflake.NewLeased(l, nil))(t)
-		return func() { write(t, db, gen, 50) }
-	}
-	one, two := acquire("one"), acquire("two")
-	first, second := leased(one), leased(two)
+	_, first := acquire("one")
+	two, second := acquire("two")
 	first()
 	second()
 	honest := 100
@@ -143,7 +132,7 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 		write(t, db, gen, 3)
 	}
 	time.Sleep(1500 * time.Millisecond) // a holding begins up to a window before its holder
-	third := leased(acquire("three"))   // has the worker ID of two
+	_, third := acquire("three")        // has the worker ID of two
 	third()
 	first()
 	honest += 100

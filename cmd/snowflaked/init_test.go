@@ -22,9 +22,7 @@ func TestInitMakesTheStoreOnce(t *testing.T) {
 		assert.Contains(t, succeed(t, "init", "--store", "sqlite:"+file, "--layout", "43/8/12"), says)
 	}
 
-	store, closeStore, err := openURL(t.Context(), "sqlite:"+file)
-	require.NoError(t, err)
-	defer closeStore()
+	store := openStore(t, "sqlite:"+file)
 	// A new store without init would wait for longer.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -38,9 +36,7 @@ func TestInitSaysThatStartsWait(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "leases.db")
 	succeed(t, "init", "--store", store)
 	succeed(t, "new", "--store", store)
-	s, closeStore, err := openURL(t.Context(), store)
-	require.NoError(t, err)
-	defer closeStore()
+	s := openStore(t, store)
 	door, err := s.Get(t.Context(), "store")
 	require.NoError(t, err)
 	require.NoError(t, s.Delete(t.Context(), "store", door.Version))

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,9 +23,7 @@ func TestWorkerIDsAreCounted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := start(t, nil, "--store", "file:"+dir, "--layout", "43/8/12", "--fleet", "blue")
-	other, err := lease.Acquire(t.Context(), lease.File(dir),
-		&lease.Options{Layout: layoutOf(t, "43/8/12"), Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	other, _ := hold(t, lease.File(dir), lease.Options{Layout: layoutOf(t, "43/8/12")})
 	shows := func(lines ...string) {
 		t.Helper()
 		await(t, "metrics", func() bool {

@@ -63,10 +63,7 @@ func states(t *testing.T, dir string) string {
 
 func TestNewWithALease(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leases")
-	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "other", Layout: layouts.Twitter(), First: 1, Count: 1})
-	require.NoError(t, err)
-	defer l.Release(context.Background())
-
+	hold(t, lease.File(dir), lease.Options{Owner: "other", Layout: layouts.Twitter(), First: 1, Count: 1})
 	out := lines(succeed(t, "new", "-n", "3", "--decode", "--store", dir, "--layout", "twitter", "--datacenter", "4"))
 	require.Len(t, out, 3)
 	text, fields, _ := strings.Cut(out[2], " ")

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -241,15 +242,27 @@ func shared(t *testing.T) map[string]string {
 // made makes the store of a URL, and returns the URL. A program would wait for minutes first.
 func made(t *testing.T, url string) string {
 	t.Helper()
+	l, _ := hold(t, openStore(t, url), lease.Options{NewStore: true, Owner: "made"})
+	require.NoError(t, l.Release(t.Context()))
+	return url
+}
+
+// openStore opens the store of a URL, until t ends.
+func openStore(t *testing.T, url string) lease.Store {
+	t.Helper()
 	store, closeStore, err := stores.Open(t.Context(), url)
 	require.NoError(t, err)
-	defer closeStore()
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Owner: "made"})
-	if err == nil {
-		err = l.Release(t.Context())
-	}
-	require.NoError(t, err)
-	return url
+	t.Cleanup(func() { _ = closeStore() })
+	return store
+}
+
+// hold acquires a worker ID, which is released when t ends at the latest.
+func hold(t *testing.T, s lease.Store, o lease.Options) (*lease.Lease, *snowflake.Generator) {
+	t.Helper()
+	o.Logger = slog.New(slog.DiscardHandler)
+	l := servertest.Must(lease.Acquire(t.Context(), s, &o))(t)
+	t.Cleanup(func() { _ = l.Release(context.Background()) })
+	return l, servertest.Must(snowflake.NewLeased(l, nil))(t)
 }
 
 // startRedis starts a server that loses nothing when it is killed, and returns the URL of a store.
@@ -511,9 +524,7 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 // The record of a worker ID whose local copy was removed is not spent until it is retired.
 func TestWorkerIDWhoseLocalCopyIsGoneIsRetired(t *testing.T) {
 	dir, copied := t.TempDir(), t.TempDir()
-	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "a", Window: 2 * time.Second, Reuse: lease.ReuseKeep, LocalCopy: copied})
-	require.NoError(t, err)
-	defer l.Release(context.Background())
+	l, _ := hold(t, lease.File(dir), lease.Options{Owner: "a", Window: 2 * time.Second, Reuse: lease.ReuseKeep, LocalCopy: copied})
 	retire := func(worker int) (said string, status int) {
 		out, errs, status := runCLI("workers", "--store", "file:"+dir, "--retire", strconv.Itoa(worker))
 		return out + errs, status

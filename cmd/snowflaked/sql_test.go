@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,14 +31,9 @@ func TestGenerateRefusesAWorkerIDThatWasLeased(t *testing.T) {
 		_, log := generate(command.OK, "--worker", "1023")
 		require.Contains(t, log, "is it the right store?")
 
-		store, closeStore, err := openURL(t.Context(), url)
-		require.NoError(t, err)
-		defer closeStore()
+		store := openStore(t, url)
 		acquire := func(worker int, reuse lease.Reuse) *lease.Lease {
-			l, err := lease.Acquire(t.Context(), store,
-				&lease.Options{NewStore: true, First: worker, Count: 1, Owner: "web", Reuse: reuse})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = l.Release(context.Background()) })
+			l, _ := hold(t, store, lease.Options{NewStore: true, First: worker, Count: 1, Owner: "web", Reuse: reuse})
 			return l
 		}
 		acquire(3, lease.ReuseAny)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/transcript"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -29,10 +28,7 @@ var unstable = []struct{ is, shown string }{
 // EMPTY is a new directory.
 func TestTranscripts(t *testing.T) {
 	store, empty := t.TempDir(), t.TempDir()
-	l, err := lease.Acquire(t.Context(), lease.File(store), &lease.Options{Owner: "web-1", First: 3, Count: 1, NewStore: true})
-	require.NoError(t, err)
-	g, err := snowflake.NewLeased(l, nil)
-	require.NoError(t, err)
+	l, g := hold(t, lease.File(store), lease.Options{Owner: "web-1", First: 3, Count: 1, NewStore: true})
 	id, err := g.NextIDContext(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))

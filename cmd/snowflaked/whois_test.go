@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -17,16 +16,7 @@ import (
 // An ID of a local copy that has not reported yet does not hide the IDs after it.
 func TestIssuersGoOnAfterAnIDThatIsNotReported(t *testing.T) {
 	store := lease.File(t.TempDir())
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{
-		Owner:     "a",
-		Reuse:     lease.ReuseKeep,
-		LocalCopy: t.TempDir(),
-		Logger:    slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
-	defer l.Release(t.Context())
-	gen, err := snowflake.NewLeased(l, nil)
-	require.NoError(t, err)
+	_, gen := hold(t, store, lease.Options{Owner: "a", Reuse: lease.ReuseKeep, LocalCopy: t.TempDir()})
 	known, err := gen.NextIDContext(t.Context())
 	require.NoError(t, err)
 	parts := gen.Decode(known)
