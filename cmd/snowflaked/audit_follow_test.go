@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/follow"
 	"github.com/seed-5394e6b1/snowflake/internal/audit/leases"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
@@ -72,12 +71,7 @@ func TestAuditFollowsATable(t *testing.T) {
 	addr, server := servertest.Postgres(t, "", nil)
 	database := servertest.PostgresURL(addr)
 	store := database + "&table=leases"
-	db, err := stores.OpenDB(database)
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
-	require.NoError(t, err)
-	s := openStore(t, store)
+	db, s := orders(t, database), openStore(t, store)
 	require.NoError(t, lease.Init(t.Context(), s, snowflake.DefaultLayout()))
 	fence, err := follow.NewFence(follow.PostgreSQL, "fence")
 	require.NoError(t, err)
@@ -146,11 +140,7 @@ func TestAuditFollowsTablesOfOtherDatabases(t *testing.T) {
 	for database, dialect := range map[string]follow.Dialect{
 		"mysql://root@" + addr + "/test": follow.MySQL, "sqlite:" + file: follow.SQLite,
 	} {
-		db, err := stores.OpenDB(database)
-		require.NoError(t, err)
-		defer db.Close()
-		_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
-		require.NoError(t, err)
+		db := orders(t, database)
 		fence := servertest.Must(follow.NewFence(dialect, "fence"))(t)
 		require.NoError(t, fence.Create(t.Context(), db))
 		dir := t.TempDir()

@@ -66,13 +66,17 @@ func TestAuditFindsWhoHasNoLease(t *testing.T) {
 	}
 }
 
+// orders opens a database, and creates the table orders.
+func orders(t *testing.T, url string) *sql.DB {
+	t.Helper()
+	db := servertest.Must(stores.OpenDB(url))(t)
+	t.Cleanup(func() { db.Close() })
+	servertest.Must(db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))"))(t)
+	return db
+}
+
 func testAudit(t *testing.T, store, database string, wipe func()) {
-	db, err := stores.OpenDB(database)
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.Exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, item VARCHAR(9))")
-	require.NoError(t, err)
-	s := openStore(t, store)
+	db, s := orders(t, database), openStore(t, store)
 	acquire := func(owner string) (*lease.Lease, func()) {
 		l, gen := hold(t, s, lease.Options{Owner: owner, Window: time.Second, First: 5, Count: 2})
 		return l, func() { write(t, db, gen, 50) }

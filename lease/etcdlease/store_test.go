@@ -94,22 +94,6 @@ func TestUnavailableClusterIsAwayOrLate(t *testing.T) {
 	}
 }
 
-func TestErrorNamesFullDiskQuota(t *testing.T) {
-	t.Parallel()
-	addr := start(t, 1, "--quota-backend-bytes", "1000000").Addrs()
-	client := connect(t, addr)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var err error
-	for err == nil { // the server learns its size when it commits a batch, every 100 ms
-		_, err = client.Put(ctx, "big", strings.Repeat("x", 500_000))
-	}
-	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
-	_, err = servertest.Client(t, addr, "full").Put(t.Context(), "key", "", nil)
-	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
-	assert.ErrorContains(t, err, "/full/key on "+addr)
-}
-
 // dialing returns a client whose connections are made by dial. Time in the test must be fake: the
 // client has no server.
 func dialing(t *testing.T, dial func(addr string) (net.Conn, error), endpoints ...string) *clientv3.Client {

@@ -37,6 +37,9 @@ func quotaIsFull(addr string) servertest.Trouble {
 				}
 				require.NoError(t, err)
 			}
+			_, err := servertest.Client(t, addr, "full").Put(t.Context(), "key", "", nil)
+			require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+			require.ErrorContains(t, err, "/full/key on "+addr)
 			return func(t *testing.T) {
 				deleted := servertest.Must(client.Delete(t.Context(), "filler/", clientv3.WithPrefix()))(t)
 				servertest.Must(client.Compact(t.Context(), deleted.Header.Revision, clientv3.WithCompactPhysical()))(t)

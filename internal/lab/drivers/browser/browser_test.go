@@ -98,7 +98,9 @@ func serve(t *testing.T) string {
 
 func serveLayout(t *testing.T, l snowflake.Layout) string {
 	t.Helper()
-	gen, err := snowflake.New(1, &snowflake.Options{Layout: l, Clock: snowflake.SystemClock()})
+	begun := time.Now() // whatever the day is, the IDs are of the time of the page's clock
+	clock := snowflake.ClockFunc(func() time.Time { return noon.Add(time.Since(begun)) })
+	gen, err := snowflake.New(1, &snowflake.Options{Layout: l, Clock: clock})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Handler(l, nil))
