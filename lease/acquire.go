@@ -66,7 +66,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		}
 	}
 	_, isDirectory := l.store.(book.Directory)
-	l.cloning = cloning{vm, begun, isDirectory}
+	l.cloning = cloning{vm, begun, begun, isDirectory}
 	err = l.again(ctx, func(ctx context.Context) error {
 		// Not in obtain: a process that replaces a lost worker ID continues whatever the kernel says.
 		if err := o.checkSync(); err != nil {

@@ -18,8 +18,9 @@ import (
 
 // cloning is what tells a lease of copies of its machine.
 type cloning struct {
-	vm    *atomic.Uint64 // the machine's generation; nil if the machine does not report clones
-	begun uint64         // the machine's generation when Acquire was called
+	vm      *atomic.Uint64 // the machine's generation; nil if the machine does not report clones
+	begun   uint64         // the machine's generation when Acquire was called
+	counted uint64         // the machine's generation when Stats counted a clone last, or begun
 
 	// whole says that a clone has the records, too: they are in a directory.
 	whole bool
@@ -40,6 +41,16 @@ func (o *Options) openVMClock() (generation *atomic.Uint64, unused, err error) {
 
 // generation returns the machine's generation, or 0 if the machine does not report clones.
 func (c *cloning) generation() uint64 { return vmclock.Generation(c.vm) }
+
+// countClone makes Stats count the clone of the machine, once.
+func (l *Lease) countClone() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.generation(); now != l.counted {
+		l.counted = now
+		l.stats.Clones++
+	}
+}
 
 // torn reports whether err says that the machine was cloned, and with it the directory that has the
 // records. Each copy could then take the worker ID of the other.

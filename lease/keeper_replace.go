@@ -18,7 +18,10 @@ func (l *Lease) lose(lost error) {
 	l.known.passed = t.Passed
 	var over *protocol.Overlap
 	overlaps := errors.As(lost, &over)
-	cloned := errors.Is(lost, errCloned)
+	cloned := l.cloned(t)
+	if cloned {
+		l.countClone()
+	}
 	stop := overlaps || cloned
 	if stop {
 		l.log.cut = times.Earlier(l.Grant().To, l.o.now())
@@ -27,9 +30,6 @@ func (l *Lease) lose(lost error) {
 		l.grant.Store(&none)
 	}
 	l.mu.Lock()
-	if cloned {
-		l.stats.Clones++
-	}
 	look := l.generator.Look
 	l.loss, l.failing, l.cause = lost, nil, nil
 	l.wake()
@@ -58,6 +58,7 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 			return ctx.Err()
 		}
 		if l.torn(err) {
+			l.countClone()
 			l.finish(err)
 			return err
 		}

@@ -37,6 +37,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return nil
 	}
 	if l.cloned(t) { // the other copy may stamp more than this generator knows
+		l.countClone()
 		return errCloned
 	}
 	if err := t.Release(l.line(patient), next, stop != nil); err != nil {
