@@ -39,36 +39,37 @@ type Options struct {
 	// Owner names the process in errors and in Whois. An owner gets a worker ID that it had before, if
 	// one is free. Choose a name that differs for each process and stays the same across restarts,
 	// such as a pod's name. If two live processes have the same Owner, each logs it once (the older
-	// one within 18 windows), except with ReuseOnce. The default is the host's name, and is not
-	// logged.
+	// one within 18 windows), except with ReuseOnce. The default is the host's name, which processes
+	// may share without a log line.
 	Owner string
 
-	// Window is the length of a window: the lead over the clock of each bound that is saved, every
-	// third of a window. The default is that of the store ([driver.Windower]) or 3 s, and at least 3
+	// Window is the length of a window. Every third of it, the lease saves a bound that lies a window
+	// ahead of the clock. The default is that of the store ([driver.Windower]) or 3 s, and at least 3
 	// ticks of the layout. The least is 1 ms and a tick, the most [MaxWindow]. A window must be
 	// several times as long as a save takes, or renewals time out; the store's default is right.
 	//
 	// If the store goes away, IDs are issued for at least two thirds of a window. To bridge an outage,
 	// such as a failover of the store, choose one and a half times its length. A short window costs
-	// load: 3 s suits a file, 30 s a fleet. A long one costs time after a crash, for which the dead
-	// process's worker ID stays unused: the range needs as many spare worker IDs as processes may
-	// crash in one window, and with ReuseKeep the owner waits.
+	// load: 3 s suits a file, 30 s a fleet. A long one costs time after a crash, because the dead
+	// process's worker ID stays unused for a window: the range needs as many spare worker IDs as
+	// processes may crash in one window, and with ReuseKeep the owner waits.
 	Window time.Duration
 
 	// FloorEvery is the interval of renewals while somebody reads the [Watermark], which then lags by
-	// as much, even while processes start or are replaced. Choose the reader's interval, such as 100
-	// ms. The first readings, and readings after a [Lease.Hold] of more than a window, may lag by a
-	// third of a window more. The default, and the most, is a third of Window; the least is 1 ms and a
-	// tick.
+	// as much, even while processes start or are replaced. Choose the interval of the reader, such as
+	// 100 ms. The first readings, and readings after a [Lease.Hold] of more than a window, may lag by
+	// a third of a window more. The default, and the most, is a third of Window; the least is 1 ms and
+	// a tick.
 	FloorEvery time.Duration
 
-	// First and Count are the range: Count worker IDs from First on; 0: up to the layout's last one.
+	// First and Count are the range: Count worker IDs from First on or, if it is 0, all up to the
+	// last.
 	First, Count int
 
 	Reuse Reuse // the use of the worker ID after this lease
 
-	// NewStore opens a store that has never been used, as [Init] does, at each start: in tests and on
-	// a laptop. It has Init's HAZARD. If the store has the record of a worker ID, or a trace of one,
+	// NewStore opens a store that has never been used, as [Init] does, at each start, for tests and a
+	// laptop. It has Init's HAZARD. If the store has the record of a worker ID, or a trace of one,
 	// Acquire waits nevertheless, and logs why.
 	NewStore bool
 
