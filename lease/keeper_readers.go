@@ -18,8 +18,8 @@ type readers struct {
 }
 
 // pace shortens the wait until the next renewal to Options.FloorEvery if the watermark has been
-// read within a window: then its entry changes. At the first look, the published time tells. If the
-// entry is lost, the lease puts it back after the next renewal.
+// read within a window: then its entry changes. At the first look, the published time shows this.
+// If the entry is lost, the lease puts it back after the next renewal.
 func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.Duration {
 	begun := machine.Now()
 	if r.begun.IsZero() {

@@ -180,8 +180,8 @@ func FlagError(program, command string, err error) error {
 // Redacted stands in errors and logs for a text that may be a password.
 const Redacted = "xxxxx"
 
-// Harmless returns a word as it is. Of another text, which may be a URL whose password is anywhere
-// in it, it returns at most the scheme.
+// Harmless returns a word unchanged. From any other text, which may be a URL with a password
+// anywhere in it, it returns at most the scheme.
 func Harmless(text string) string {
 	shown := harmless.FindString(text)
 	if shown != text {

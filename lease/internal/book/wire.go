@@ -38,7 +38,7 @@ type (
 		// WhyAway returns why the store behind it was not told of the last save; nil if it was.
 		WhyAway() error
 
-		// HasLost reports whether the store behind it has lost a record since HasLost was called last.
+		// HasLost reports whether the store behind it has lost a record since the last call of HasLost.
 		HasLost() bool
 	}
 )

@@ -183,7 +183,7 @@ func (c *Store) WhyAway() error {
 	return nil
 }
 
-// HasLost reports whether the shared store lost the record since it was asked last.
+// HasLost reports whether the shared store lost the record since the last call of HasLost.
 func (c *Store) HasLost() bool { return c.lost.Swap(false) }
 
 // Trace returns the shared store's trace.
