@@ -3,15 +3,11 @@
 package typed_test
 
 import (
-	"bytes"
 	"cmp"
 	"database/sql/driver"
+	"encoding"
 	"encoding/json"
-	"encoding/xml"
-	"flag"
 	"fmt"
-	"io"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -232,12 +228,18 @@ func TestAnyReadsTextsOfAllTypes(t *testing.T) {
 }
 
 type row struct {
-	XMLName xml.Name `json:"-" xml:"row"`
-	ID      orderID  `json:"id" xml:"id,attr"`
-	By      *userID  `json:"by,omitempty" xml:"by,omitempty"`
+	ID orderID `json:"id"`
+	By *userID `json:"by,omitempty"`
 }
 
-func TestEncodings(t *testing.T) {
+// An ID has the methods that encoding/json, encoding/xml, flag, fmt and log/slog look for.
+var (
+	_ fmt.Stringer             = orderID(0)
+	_ encoding.TextMarshaler   = orderID(0)
+	_ encoding.TextUnmarshaler = (*orderID)(nil)
+)
+
+func TestJSON(t *testing.T) {
 	by := userID(7)
 	in := row{ID: orderID(sample), By: &by}
 	b, err := json.Marshal(in)
@@ -246,14 +248,6 @@ func TestEncodings(t *testing.T) {
 	var out row
 	require.NoError(t, json.Unmarshal(b, &out))
 	assert.Equal(t, in, out)
-
-	b, err = xml.Marshal(in)
-	require.NoError(t, err)
-	assert.Equal(t, `<row id="`+text+`"><by>user_0000000000007</by></row>`, string(b))
-	out = row{}
-	require.NoError(t, xml.Unmarshal(b, &out))
-	assert.Equal(t, in.ID, out.ID)
-	assert.Equal(t, by, *out.By)
 
 	byID := map[orderID]string{orderID(sample): "a", 1: "b"}
 	b, err = json.Marshal(byID)
@@ -272,22 +266,6 @@ func TestEncodings(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{"id":null,"by":null}`), &out))
 	assert.Equal(t, orderID(7), out.ID, "null changes nothing, as with snowflake.ID")
 	assert.Nil(t, out.By)
-}
-
-func TestLogsAndFlags(t *testing.T) {
-	var log bytes.Buffer
-	slog.New(slog.NewTextHandler(&log, nil)).Info("made", "id", orderID(sample))
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("made", "id", orderID(sample))
-	fmt.Fprint(&log, orderID(sample))
-	assert.Equal(t, 3, strings.Count(log.String(), text))
-
-	flags, id := flag.NewFlagSet("", flag.ContinueOnError), orderID(0)
-	flags.SetOutput(io.Discard)
-	flags.TextVar(&id, "order", orderID(1), "")
-	assert.Equal(t, orderID(1), id)
-	assert.NoError(t, flags.Parse([]string{"-order", text}))
-	assert.Equal(t, orderID(sample), id)
-	assert.ErrorContains(t, flags.Parse([]string{"-order", "user_0000000000007"}), "user_, it should be order_")
 }
 
 func TestDatabaseHasTheNumber(t *testing.T) {
