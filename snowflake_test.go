@@ -398,23 +398,6 @@ func TestFillReturnsNoErrorIfItHasAllIDs(t *testing.T) {
 	})
 }
 
-func TestRandomStartIsInTheLowerHalf(t *testing.T) {
-	for bits, starts := range map[uint8]int{1: 2, 2: 2, 5: 16} {
-		layout := Layout{Epoch: DefaultEpoch, Unit: ms, TimeBits: 41, WorkerBits: 1, SequenceBits: bits}
-		c := &stopped{now: noon}
-		i := newIssuer(t, &Options{Layout: layout, Clock: c, RandomStart: true})
-		seen := map[int]bool{}
-		for range 1000 {
-			c.now = c.now.Add(ms)
-			seen[i.next().Sequence] = true
-		}
-		assert.Len(t, seen, starts)
-		for start := range seen {
-			assert.Less(t, start, starts)
-		}
-	}
-}
-
 // A call that returns an error is counted once, by its error.
 func TestRefusedCallsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
