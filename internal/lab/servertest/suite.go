@@ -552,11 +552,20 @@ func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	})
 	for i, h := range all {
 		h.StepBack(time.Hour)
+		behind := true
 		Await(t, func() error {
-			if err := ids.issue(t, h, 10); err != nil || record(t, store, i).Saves > 0 {
-				return err
+			err := ids.issue(t, h, 10)
+			there := record(t, store, i).Saves > 0
+			if err == nil && there {
+				return nil
 			}
-			return fmt.Errorf("%s does not put its record back: %+v", h.Name, h.Stats())
+			// On a busy machine a renewal may have put the record back, and the watermark, below
+			// which no other clock sequence begins.
+			if errors.Is(err, snowflake.ErrClockBackward) && there && behind {
+				h.StepBack(-time.Hour)
+				behind = false
+			}
+			return fmt.Errorf("%s does not put its record back: %v, %+v", h.Name, err, h.Stats())
 		})
 	}
 	Await(t, func() error {
