@@ -13,14 +13,9 @@ import (
 
 // Ranking is the result of Identify. The Shares of all matches, OtherEpoch and None add up to 1.
 type Ranking struct {
-	Matches []Match // all known layouts, the most likely first
-
-	// OtherEpoch is the probability of the fields of a known layout with another epoch. Shape is the
-	// likeliest such layout. Its epoch means nothing.
-	OtherEpoch float64
-	Shape      snowflake.Layout
-
-	None float64 // the probability of everything else: another layout, a counter, random numbers
+	Matches    []Match // all known layouts, the most likely first
+	OtherEpoch float64 // the probability of the fields of a known layout with another epoch
+	None       float64 // the probability of everything else: another layout, a counter, random numbers
 
 	// Mixture has the parts of the IDs if they probably have several layouts, each in its own range;
 	// otherwise it is nil. The other fields are then about all IDs together, and mean little.
@@ -167,9 +162,6 @@ func rank(ids []snowflake.ID, now time.Time, scale float64) ranked {
 	if len(ids) > 0 {
 		for _, s := range shapes() {
 			epochs = append(epochs, s.judgeShape(ids, now, scale))
-			if epochs[len(epochs)-1] == slices.Max(epochs) {
-				r.Shape = s.Layout
-			}
 		}
 		all := otherShapes()
 		for _, s := range all {

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/seed-5394e6b1/snowflake/internal/cause"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -181,15 +182,7 @@ func (h listening) WithGroup(name string) slog.Handler {
 
 // notify tells systemd the state of a service with Type=notify. Without systemd it does nothing.
 func notify(state string) {
-	socket := os.Getenv("NOTIFY_SOCKET")
-	if socket == "" {
-		return
-	}
-	conn, err := net.Dial("unixgram", socket)
-	if err != nil {
+	if _, err := daemon.SdNotify(false, state); err != nil {
 		slog.Warn("cannot tell systemd the state", "error", err)
-		return
 	}
-	defer conn.Close()
-	_, _ = conn.Write([]byte(state)) // if it fails, systemd's timeout applies
 }

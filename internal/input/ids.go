@@ -34,9 +34,6 @@ func (r *IDs) Read(in io.Reader, o Options) error {
 	return err
 }
 
-// Finish is called after the last text.
-func (r *IDs) Finish() error { return r.decide() }
-
 func (r *IDs) take(w Word) error {
 	w.Line += r.before
 	r.Line = w.Line
@@ -46,11 +43,12 @@ func (r *IDs) take(w Word) error {
 	if r.held = append(r.held, w); len(r.held) < enough {
 		return nil
 	}
-	return r.decide()
+	return r.Finish()
 }
 
-// decide chooses the form, and adds the words that waited for it.
-func (r *IDs) decide() error {
+// Finish chooses the form, if it is not known yet, and adds the words that waited for it. It is
+// called after the last text.
+func (r *IDs) Finish() error {
 	if r.parse != nil {
 		return nil
 	}
