@@ -10,14 +10,8 @@ import (
 
 func auditCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "audit [FILE...]",
-		Short: "Look for duplicates, gaps and more in many IDs",
-		Long: audit.About + `
-
-"snowflaked audit" does the same, and compares the IDs with the leases of a store:
-it finds IDs that were issued without a lease. It also reads a database's table.
-
-` + audit.AboutJSON,
+		Use:               "audit [FILE...]",
+		Short:             "Look for duplicates, gaps and more in many IDs",
 		ValidArgsFunction: commands.Files,
 	}
 	var o audit.Options

@@ -19,27 +19,7 @@ func decodeCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "decode ID... | FILE... | - <app.log",
 		Short: command.Short("decode"),
-		Long: `Prints each ID and its fields, one a line. If one of them is not an ID of the
-layout, it prints nothing. It reads each form that the library writes: decimal,
-base 32, 58 and 62, with or without leading zeros, hexadecimal (0x..., or 14 to 16
-digits), typed (order_038ANTKF00000), and with --key-file opaque texts. It also
-reads the forms of other programs, such as Long("5"), 5n, 1,234,567 and Seata's
-IP:port:ID. If a text is an ID in several forms, it takes the first whose time is
-in the past, and standard error has the others. With --opaque-int, the arguments
-are numbers of package opaque. Such a number is an ID under every key, so it takes
-the first key of the file under which the ID's time is in the past.
-
-With files or - it copies them to standard output, byte for byte, also from
-tail -f, and puts the fields in parentheses after every ID. The input may be
-compressed by gzip. A run of decimal digits counts as an ID if it has no leading
-zero, touches no ASCII letter (as in 12ms or 7f3a12), is not the fraction of a
-number, and has a time from a day after the layout's epoch to a day from now. Some
-other large numbers also look like IDs, such as Unix times in microseconds or
-nanoseconds. Typed IDs, 0x and hexadecimal digits, 13 characters in base 32, and
-words of 10 or 11 characters in base 58 or 62 with small letters, capitals and
-digits count if their times are in the same range. With --json it writes only the
-IDs, one object a line. If there was no ID, standard error says so at the end.`,
-		Args: namesInput,
+		Args:  namesInput,
 	}
 	layout := layoutFlag(c)
 	var key keyFile

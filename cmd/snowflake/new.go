@@ -12,14 +12,7 @@ func newCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new",
 		Short: "Print new IDs",
-		Long: `Prints new IDs, one a line.
-
-HAZARD: two invocations with the same --worker can issue the same IDs: if they run
-at the same time, if they follow each other within a tick of the layout, or if the
-clock is set back in between. For IDs you keep, use "snowflaked new": it leases a
-worker ID from a directory or another store, and no other invocation issues the
-same IDs, at the same time or later, whatever the clock does.`,
-		Args: commands.NoArgs,
+		Args:  commands.NoArgs,
 	}
 	var n command.NewFlags
 	n.Define(c.Flags())

@@ -14,14 +14,7 @@ func rangeCommand(s *command.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "range FROM TO",
 		Short: command.Short("range"),
-		Long: `Prints two IDs, lo and hi, one a line. To find the rows whose IDs were issued
-from FROM up to, but not including, TO, ask for
-
-  WHERE id >= lo AND id < hi
-
-FROM and TO are RFC 3339 times, or like 2026-01-31T15:04:05,
-"2026-01-31 15:04" or 2026-01-31 in UTC.`,
-		Args: both("range", "FROM and TO"),
+		Args:  both("range", "FROM and TO"),
 	}
 	layout := layoutFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {

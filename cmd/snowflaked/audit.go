@@ -37,49 +37,8 @@ type auditFlags struct {
 
 func (p *program) auditCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "audit [FILE...]",
-		Short: "Find IDs that were issued without a lease, and duplicates, gaps and more",
-		Long: `Finds strangers: IDs that no process with a lease can have issued. They come from a
-program with a worker ID of its own, an old deployment, or a copied machine. The
-times of a worker ID's holders do not overlap, so an ID outside of all of them shows
-such a program, even if no ID has occurred twice yet. The report has their number
-and times, and the holders of the worker ID before and after them.
-
-Give it only IDs that were issued under this store. Some IDs are not judged, and are
-counted separately: IDs older than the history or than the first lease, IDs that a
-holder with a local copy has not reported yet, and IDs of worker IDs that are kept
-out of the leases (--worker). IDs of another layout count as strangers. It does not
-find all strangers: IDs of a worker ID that another process holds at the time, or
-gets within a window, look like the holder's.
-
-HAZARD: if the store was restored from a backup, or lost writes in a failover, it
-does not know the issuers of IDs from the time that it lost. Skip them with --since.
-
-Without --query, it audits a list of IDs, as "snowflake audit" does, too:
-
-` + audit.About + `
-
-With --query it reads a table in the order of its IDs, in batches, so that no
-statement takes long, and keeps no ID. The query must return IDs in one column of
-64-bit numbers that has an index. The report names the last ID that was read: --from
-continues after it. It does not see rows that were committed later and have a lower
-ID, so read the whole table from time to time.
-
-  snowflaked audit --store redis://db --database postgres://app@db/orders \
-    --query 'SELECT id FROM orders' --since 2026-06-01
-
-With --follow it continues with new rows until it is interrupted. It needs the fence
-of package follow, which the table's writers check, and the primary, because it
-raises the fence. A row below the fence is not read: let Fence.Trigger refuse it, or
-also read the whole table each night.
-
-With --metrics-file the counts are metrics, too: alert on
-snowflake_audit_strangers > 0, and if snowflake_audit_completed_timestamp_seconds is
-over a day old or, with --follow, over ten minutes. They are written when an audit
-is completed, without lines that are not an ID; with --follow after each span of
-rows, and then they count from its start.
-
-` + audit.AboutJSON + "\n" + leases.AboutJSON,
+		Use:               "audit [FILE...]",
+		Short:             "Find IDs that were issued without a lease, and duplicates, gaps and more",
 		ValidArgsFunction: commands.Files,
 	}
 	f := new(auditFlags)

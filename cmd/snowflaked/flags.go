@@ -39,17 +39,7 @@ func (p *program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: command.Short("serve"),
-		Long: `Leases a worker ID from the store, and issues IDs over HTTP and gRPC until it gets
-SIGTERM or an interrupt. A second signal ends it at once: its worker ID is not
-released, and stays unused until the window has ended. While it waits for the worker
-ID, /readyz says what for.
-
-  GET /id            an ID
-  GET /ids?n=100     IDs, increasing
-  GET /decode/ID     the fields of an ID
-  GET /watermark     the watermark: every ID issued later is greater
-  GET /              a page; /openapi.json describes the rest`,
-		Args: commands.NoArgs,
+		Args:  commands.NoArgs,
 	}
 	c := new(config)
 	p.define(c, cmd)

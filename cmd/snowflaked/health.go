@@ -23,10 +23,7 @@ func (p *program) healthCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "health",
 		Short: command.Short("health"),
-		Long: `Asks the server of this host or container whether it is alive: at --admin or, if
-there is no such address, at --listen. With the environment of the server, it
-needs no flags.`,
-		Args: commands.NoArgs,
+		Args:  commands.NoArgs,
 	}
 	fs := c.Flags()
 	listen := fs.String("listen", defaultListen, "`ADDRESS` of the server, as the server has it")

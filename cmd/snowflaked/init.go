@@ -18,15 +18,7 @@ func (p *program) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init",
 		Short: command.Short("init"),
-		Long: `Opens a store that has never been used, so that the first start does not wait for
-three minutes. Run it once, like a migration. A start that already waits continues
-within two seconds. In any other store it changes nothing, and prints the state of
-the store; the exit status is 0 unless the layout differs.
-
-HAZARD: a store that was in use and has lost all of its entries looks new, and IDs
-may repeat until a live process has put its entries back. So do not run it at each
-start or deployment.`,
-		Args: commands.NoArgs,
+		Args:  commands.NoArgs,
 	}
 	var l snowflake.Layout
 	layoutFlag(c, &l)

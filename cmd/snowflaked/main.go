@@ -26,6 +26,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -40,9 +41,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/commands"
-	"github.com/seed-5394e6b1/snowflake/cmd/snowflaked/internal/stores"
 	"github.com/seed-5394e6b1/snowflake/internal/command"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 func main() {
@@ -70,18 +69,13 @@ type program struct {
 
 func init() { cobra.MousetrapHelpText = "" } // on Windows, a double click starts the server
 
+//go:embed help
+var help embed.FS
+
 func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "snowflaked",
 		Short: "issue IDs to other processes",
-		Long: `Issues IDs to other processes, over HTTP and gRPC, and has the commands that need
-the store of the leases. Without a command it serves: "snowflaked help serve" lists
-the flags. The other program, snowflake, reads IDs, and needs no store.
-
-Each flag without a short form is also an environment variable: --tls-cert is
-SNOWFLAKED_TLS_CERT.
-
-` + command.AboutJSON,
 	}
 	all := []*cobra.Command{p.serveCommand(), p.initCommand(), p.newCommand(), p.workersCommand(), p.whoisCommand(), p.watermarkCommand(),
 		p.auditCommand(), p.sqlCommand(), p.healthCommand(), p.versionCommand()}
@@ -96,30 +90,15 @@ SNOWFLAKED_TLS_CERT.
 			return command.Failed(err)
 		}
 	}
-	commands.Add(root, p.Streams, statuses, all, []*cobra.Command{
-		{Use: "urls", Short: "How a URL names a store", Long: strings.TrimSpace(stores.About)},
-		{Use: "layouts", Short: "How --layout names a layout", Long: texts.AboutLayouts + "\n\n\"snowflake layout\" lists the names."}})
+	commands.Add(root, p.Streams, help, all, []*cobra.Command{
+		{Use: "urls", Short: "How a URL names a store"}, {Use: "layouts", Short: "How --layout names a layout"}})
 	return root
-}
-
-// statuses has the conditions of each command's exit statuses: see commands.Add.
-var statuses = map[string][3]string{
-	"serve":     {"a signal has ended the server", "it could not start, or go on", "a flag is wrong"},
-	"init":      {"the store was initialized, now or before", "the store cannot be reached, or has another layout"},
-	"new":       {"all IDs were printed", "some were not, for example because of a signal or the store"},
-	"workers":   {"", "the store or a record cannot be read, starts wait, or the worker ID is not retired"},
-	"whois":     {"each ID has an issuer", "one has none or it was forgotten, or the store cannot be read"},
-	"watermark": {"no holder keeps the watermark back", "a holder does, or the store cannot be read"},
-	"audit":     {"nothing is wrong", "something is, or the files have no IDs, or the audit was not completed"},
-	"sql":       {"", "a process holds or held the worker ID, or the store cannot be read", "an argument is wrong, or SQL cannot count the layout's ticks"},
-	"health":    {"the server answers 200", "it does not"},
 }
 
 func (p *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Long:  "Prints the version, as --version does.",
 		Args:  commands.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(p.Out, "snowflaked", command.Built())

@@ -20,13 +20,7 @@ func (p *program) newCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new",
 		Short: "Print new IDs, under a lease",
-		Long: `Prints new IDs, one a line. It leases a worker ID from the store, and releases it
-at the end, or when it is interrupted. No other process with the same store issues
-the same IDs, at the same time or later, whatever the clock does. If the store is a
-directory, it is created if it does not exist, and must be on a local file system.
-
-HAZARD: if the directory is restored from a backup, IDs can repeat.`,
-		Args: commands.NoArgs,
+		Args:  commands.NoArgs,
 	}
 	var n command.NewFlags
 	n.Define(c.Flags())

@@ -15,12 +15,8 @@ import (
 
 func (p *program) sqlCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "sql [postgres] --generate --worker N",
-		Short: "Print functions that issue IDs, for a worker ID that no process has ever had",
-		Long: `Prints functions for PostgreSQL that issue IDs, for a column's DEFAULT, as
-"snowflake sql postgres --generate" does. First it checks in the store that the
-worker ID was never leased, and that the leases have the same layout. Standard error
-has the range of worker IDs that the leases need.`,
+		Use:       "sql [postgres] --generate --worker N",
+		Short:     "Print functions that issue IDs, for a worker ID that no process has ever had",
 		ValidArgs: []string{string(sqltext.PostgreSQL), "postgresql"},
 	}
 	c.Args = func(_ *cobra.Command, args []string) error {

@@ -18,9 +18,7 @@ func (p *program) watermarkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watermark",
 		Short: command.Short("watermark"),
-		Long: `Prints the watermark: every ID issued later under the store is greater. If a
-holder keeps it back, standard error says which; the ID is still correct.`,
-		Args: commands.NoArgs,
+		Args:  commands.NoArgs,
 	}
 	p.asks(c, func(ctx context.Context, s lease.Store, _ []string) error { return p.writeWatermark(ctx, s) })
 	return c

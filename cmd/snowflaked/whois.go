@@ -13,19 +13,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-const aboutIssuer = `grantedFrom and grantedTo ("from" and "to" in JSON) bound the span of time that the
-process was granted: with the worker ID, no other process could issue IDs with times
-in the span. It may begin up to a window before the process, because the clock of
-the process may be set back.`
-
 func (p *program) whoisCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "whois ID...",
 		Short: command.Short("whois"),
-		Long: `Prints the process that had an ID's worker ID at the ID's time, one ID a line. The
-layout is that of the store's records. Issuers older than the history are forgotten.
-
-` + aboutIssuer,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("which ID? Write snowflaked whois [--store URL] ID")

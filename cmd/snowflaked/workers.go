@@ -17,27 +17,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-const aboutHolders = `  worker    the worker ID
-  state     held: its holder renews it
-            dead: not renewed for a window, so another process may take it
-            free: its holder has released it
-            spent: it was used once, or was retired, and will not be used again
-            lost: its record was lost; it is used again minutes later
-  until     IDs may have been issued up to this time, which advances while the
-            worker ID is held; the next holder begins there; "to" in JSON
-  clockSeq  the holder's clock sequence
-  pid       the process ID of the holder, or of the last holder
-  host      the host of that process
-  owner     the name that the process gave itself`
-
 func (p *program) workersCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "workers",
 		Short: command.Short("workers"),
-		Long: `Lists the worker IDs of a store, one a line, below their layout. The columns are
-
-` + aboutHolders,
-		Args: commands.NoArgs,
+		Args:  commands.NoArgs,
 	}
 	worker := c.Flags().Int("retire", 0, "first retire the worker ID `N`, because the directory of its local copy is gone for\n"+
 		"good; this takes up to a window. HAZARD: if the directory comes back while the\n"+

@@ -5,7 +5,6 @@ package command
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,10 +65,6 @@ func (s *shared) Write(b []byte) (int, error) {
 	defer s.mu.Unlock()
 	return s.to.Write(b)
 }
-
-// AboutJSON explains --json, for the help of the programs.
-const AboutJSON = `With --json, each answer is one line of JSON: IDs are strings, layouts are texts as
---layout reads them, and times are as in RFC 3339.`
 
 // WriteJSON writes v as one line.
 func (s *Streams) WriteJSON(v any) error { return Failed(json.NewEncoder(s.Out).Encode(v)) }
@@ -240,16 +235,6 @@ func (s *Streams) OtherProgram() string { return s.Others()[0].program }
 // shows it.
 func Short(name string) string {
 	return others[slices.IndexFunc(others, func(o Other) bool { return o.Name == name })].Short
-}
-
-// Statuses returns the section on exit statuses of a command's help. says has the conditions of 0,
-// 1 and 2; an empty text stands for the usual condition.
-func Statuses(says [3]string) string {
-	text := "\n\nThe exit status is"
-	for i, usual := range []string{"the answer was printed", "standard output cannot be written", "an argument is wrong"} {
-		text += fmt.Sprintf("\n  %d  if %s", i, cmp.Or(says[i], usual))
-	}
-	return text
 }
 
 // Version returns the version of the program's module.

@@ -13,20 +13,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// AboutLayouts explains the texts of layouts, for the help of the commands.
-const AboutLayouts = `A layout divides the bits of an ID among fields. It has a name, such as twitter,
-or is written as the widths of its fields in bits, from high to low:
-  41/10/12       time/worker/sequence
-  41/3/7/12      time/clockSeq/worker/sequence
-  41/0/5/5/12    time/clockSeq/datacenter/worker/sequence
-Such a layout counts milliseconds since 2026-01-01. Anything else is written after
-an @. The list and other commands always print it, as in 41/10/12@2026-01-01,1ms:
-  EPOCH          when the time field is 0: a date, RFC 3339, or Unix ms
-  EPOCH,TICK     and the tick: the unit of the time field, such as 10ms
-  EPOCH,TICK,worker-last    and the worker has the lowest bits
-So sonyflake is 39/16/8@2014-09-01,10ms,worker-last, and sonyflake@2020-01-01 is
-the same with another epoch.`
-
 // LayoutNames returns the names of the layouts that have one.
 func LayoutNames() (names []string) {
 	for _, k := range layouts.All() {

@@ -4,7 +4,10 @@ package commands
 
 import (
 	"context"
+	"embed"
 	"fmt"
+	"io/fs"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,10 +22,24 @@ func init() { cobra.EnableCommandSorting = false }
 // The groups of commands in the help.
 const own, others = "own", "others"
 
+//go:embed *.txt
+var parts embed.FS
+
+// part matches a line of a command's help that stands for a part of both programs' help.
+var part = regexp.MustCompile(`(?m)^\{(\w+)\}$`)
+
+// read returns the text of a file.
+func read(files fs.FS, name string) string {
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		panic(err) // the files are in the program
+	}
+	return strings.TrimSpace(string(text))
+}
+
 // Add adds to a program's root command the program's own commands, the topics of its help, and the
-// names of the other program's commands. statuses has the conditions of each command's exit
-// statuses 0, 1 and 2. An empty text stands for the usual condition.
-func Add(root *cobra.Command, s *command.Streams, statuses map[string][3]string, all, topics []*cobra.Command) {
+// names of the other program's commands. The file help/NAME.txt of help explains the command NAME.
+func Add(root *cobra.Command, s *command.Streams, help fs.FS, all, topics []*cobra.Command) {
 	root.Version = command.Built()
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(s.In)
@@ -37,16 +54,20 @@ func Add(root *cobra.Command, s *command.Streams, statuses map[string][3]string,
 	for _, c := range all {
 		c.GroupID = own
 		c.Flags().SortFlags = false
-		c.Long += command.Statuses(statuses[c.Name()])
 	}
 	root.AddCommand(append(all, topics...)...)
+	for _, c := range append(root.Commands(), root) {
+		c.Long = part.ReplaceAllStringFunc(read(help, "help/"+c.Name()+".txt"), func(line string) string {
+			return read(parts, strings.Trim(line, "{}")+".txt")
+		})
+	}
 	for _, o := range s.Others() {
 		root.AddCommand(&cobra.Command{Use: o.Name, Short: o.Short, GroupID: others, DisableFlagParsing: true,
 			RunE: func(*cobra.Command, []string) error { return o }})
 	}
 	root.InitDefaultHelpCmd()
-	help, _, _ := root.Find([]string{"help"})
-	help.Args = func(_ *cobra.Command, args []string) error {
+	helper, _, _ := root.Find([]string{"help"})
+	helper.Args = func(_ *cobra.Command, args []string) error {
 		c, rest, err := root.Find(args)
 		switch {
 		case err != nil:

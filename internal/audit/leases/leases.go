@@ -14,15 +14,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// AboutJSON explains a Report in JSON, for the help of snowflaked.
-const AboutJSON = `leases has the IDs of the layout (ids), those that a holder issued (held), and groups
-of the others: strangers, notReported, forgotten, earlier, keptOut, elsewhere (of
-other datacenters) and leased (kept out, but leased). A group has worker, clockSeq,
-datacenter, ids, firstId and lastId with their times first and last, and the holders
-before and after it. foreign and passed count IDs of another layout and IDs before
---since; problems are entries of the store that cannot be read. upTo is the last ID
-that --query read.`
-
 // Options are the settings of a comparison with the leases.
 type Options struct {
 	KeptOut     []int     // worker IDs that are kept out of the leases, such as a database function's

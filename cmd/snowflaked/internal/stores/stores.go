@@ -1,5 +1,5 @@
-// Package stores opens the store of leases that a URL names. The file urls.txt documents the forms
-// and options of the URLs for operators.
+// Package stores opens the store of leases that a URL names. snowflaked help urls documents the
+// forms and options of the URLs for operators.
 //
 // It requires the drivers and clients of all stores, so it is not for other programs, which need
 // one or two: opening a store with its driver takes some five lines.
@@ -11,17 +11,11 @@ package stores
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
-
-// About describes the URLs, for the help of the program.
-//
-//go:embed urls.txt
-var About string
 
 // Open returns the store that a URL names, and a function that closes its connections. Call the
 // function after you have released the leases. The store has its package's type, such as
