@@ -235,12 +235,3 @@ func (f followed) transaction(t *testing.T) {
 		assert.NoError(t, tx.Commit())
 	}
 }
-
-// The leases' store has no record of the function: its IDs have a worker ID that was never leased.
-func TestWhoisNamesTheWorker(t *testing.T) {
-	t.Parallel()
-	f := installFollowed(t)
-	_, err := lease.Whois(t.Context(), f.store, f.must(t, 1)[0])
-	require.ErrorIs(t, err, lease.ErrNeverIssued)
-	require.ErrorContains(t, err, "worker 5 was never leased; it may be reserved, such as for a column's default")
-}
