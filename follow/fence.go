@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"regexp"
@@ -234,6 +235,11 @@ func (f *Fence) Check(ctx context.Context, tx Queryer, first snowflake.ID) error
 // the transaction is late: roll back, and repeat it with new IDs.
 func (f *Fence) SQL() string { return f.sql.check }
 
+// trigger has the statements of Trigger, with ;; between two.
+//
+//go:embed trigger.sql
+var trigger string
+
 // Trigger makes PostgreSQL check the fence at the commit of each transaction, of any program, that
 // inserts a row into table, or changes its ID, which is in column. Call it once for each such
 // column, as the table's owner: it creates or replaces a function and two deferred constraint
@@ -262,7 +268,6 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 	if len(name+"/update") > 63 {
 		return fmt.Errorf("%w: PostgreSQL would cut the trigger's name %s/update after 63 characters", ErrInvalid, name)
 	}
-	// The function has its owner's rights, and ignores the caller's search_path.
 	var schema string
 	query := `SELECT quote_ident(nspname) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
 	WHERE pg_class.oid = '` + f.quote(f.name) + `'::regclass`
@@ -271,28 +276,7 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 	}
 	r := strings.NewReplacer("{function}", schema+`."`+name+`"`, "{sequence}", schema+"."+f.quote(base+"_mark"),
 		"{name}", name, "{table}", f.quote(table), "{column}", f.quote(column), "{class}", fencesql.Class)
-	// UPDATE OF the column would not fire if another trigger changes the column.
-	return f.wrap("trigger", f.inTx(ctx, db, r.Replace(`
-CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-	PERFORM pg_advisory_xact_lock_shared({class}, '{sequence}'::regclass::oid::int);
-	IF NEW.{column} <= (SELECT last_value FROM {sequence}) THEN
-		RAISE EXCEPTION 'a reader has passed the ID %', NEW.{column} USING ERRCODE = 'SNF01', HINT = 'Roll back, and try again with new IDs.';
-	END IF;
-	RETURN NULL;
-END $$`),
-		r.Replace(`DO $$ BEGIN
-	IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = '{table}'::regclass
-		AND tgname IN ('{name}', '{name}/update') AND tgfoid <> '{function}'::regproc) THEN
-		RAISE EXCEPTION 'the trigger {name} is that of a fence in another schema';
-	END IF;
-END $$`),
-		r.Replace(`DROP TRIGGER IF EXISTS "{name}" ON {table}`),
-		r.Replace(`DROP TRIGGER IF EXISTS "{name}/update" ON {table}`),
-		r.Replace(`CREATE CONSTRAINT TRIGGER "{name}" AFTER INSERT ON {table}
-DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE PROCEDURE {function}()`),
-		r.Replace(`CREATE CONSTRAINT TRIGGER "{name}/update" AFTER UPDATE ON {table}
-DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.{column} IS DISTINCT FROM NEW.{column}) EXECUTE PROCEDURE {function}()`)))
+	return f.wrap("trigger", f.inTx(ctx, db, strings.Split(r.Replace(trigger), ";;")...))
 }
 
 // late returns err. If it is the error of Trigger or MariaDB's 1020 (a row has changed since the
