@@ -4,11 +4,8 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -36,14 +33,8 @@ func (p *process) check(c *call) {
 		p.worker = last.Worker
 	}
 	p.checkWaits(c)
-	p.checkRenewals(c)
 	p.checkSpared(c)
 	p.checkError(c)
-	p.got += uint64(len(c.ids))
-	if c.after.Issued != p.got || c.after.Waited-c.before.Waited > c.whole {
-		p.w.fail("statistics", "%v issued %d IDs, and says %d; %v waited for %v", p, p.got, c.after.Issued, c,
-			c.after.Waited-c.before.Waited)
-	}
 	count := p.w.count
 	count("IDs", uint64(len(c.ids)))
 	count("calls found the clock behind", c.after.Backward-c.before.Backward)
@@ -89,23 +80,6 @@ func (p *process) checkBound(parts snowflake.Parts) {
 	if stray {
 		return // the newcomer reads the store again before it issues IDs
 	}
-	if p.w.LocalCopy {
-		if parts.Time.Before(p.copied[parts.ClockSeq]) {
-			return
-		}
-		var err error
-		if r, err = p.readCopy(parts.Worker); err != nil {
-			p.w.fail("bound", "%v has no copy of its record: %v", p, err)
-			return
-		}
-		p.w.store.mu.Lock()
-		p.w.store.isHolder(r.Token, p)
-		p.w.store.mu.Unlock()
-		p.copied = map[int]time.Time{}
-		for seq, bound := range r.Bounds {
-			p.copied[seq] = bound
-		}
-	}
 	if p.w.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
 		return // the other copy may have released the worker ID
 	}
@@ -121,7 +95,7 @@ func (p *process) checkWindow() {
 	w := p.w
 	g := p.lease.Grant()
 	worker, seq, from := g.Worker, g.ClockSeq, g.From
-	if !p.tookLast(worker) && !w.LocalCopy {
+	if !p.tookLast(worker) {
 		return
 	}
 	w.mu.Lock()
@@ -131,18 +105,6 @@ func (p *process) checkWindow() {
 	if stamped && !w.isCommon(worker, seq, tick) && !from.After(tick) {
 		w.fail("window", "%v has a window from %s with clock sequence %d, which was stamped at %s", p,
 			from.Format(timeFormat), seq, tick.Format(timeFormat))
-	}
-}
-
-// checkBegun checks that Acquire returns with a window that has begun and lasts.
-func (p *process) checkBegun() {
-	p.checkWindow()
-	g, now := p.lease.Grant(), p.machine.Wall().Add(maxSlew)
-	switch steady := p.changes == p.machine.changes(); {
-	case steady && now.Before(g.From):
-		p.w.fail("window", "%v: Acquire returned before %v", p, g.From)
-	case steady && p.gated() == 0 && g.To.Sub(now) < p.Window/2:
-		p.w.fail("window", "%v: Acquire returned with a window until %v", p, g.To)
 	}
 }
 
@@ -293,7 +255,7 @@ func (p *process) checkBeginError(err error) {
 func (s *store) checkToken(p *process, was, r *record) {
 	w, held := s.w, s.holders[r.Token]
 	switch bound := boundOf(was, r.ClockSeq); {
-	case w.LocalCopy || w.hasClone(r.Worker):
+	case w.hasClone(r.Worker):
 	case len(held) > 0 && !slices.Contains(held, p):
 		w.fail("token", "%v saves with the token of %v: %v", p, held[0], r)
 	case len(held) == 0 && !s.isStray(r) && r.From.Before(bound):
@@ -308,7 +270,7 @@ func (s *store) checkGranted(token string, worker, seq int, to time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, r := s.w, s.worker(worker).saved
-	if bound := boundOf(&r, seq); to.After(bound) && !w.LocalCopy && !s.isStray(&r) && !w.hasClone(worker) {
+	if bound := boundOf(&r, seq); to.After(bound) && !s.isStray(&r) && !w.hasClone(worker) {
 		w.fail("grant", "%v is granted worker %d, clock sequence %d, until %s, and the store has %s", s.holders[token], worker,
 			seq, to.Format(timeFormat), bound.Format(timeFormat))
 	}
@@ -318,7 +280,7 @@ func (s *store) checkGranted(token string, worker, seq int, to time.Time) {
 func (s *store) checkSave(p *process, old, r *record) {
 	w := s.w
 	taken := old.Token != "" && old.Token != r.Token
-	if r.Reuse == lease.ReuseKeep && r.State == lease.StateHeld && !w.LocalCopy && !s.wiped.Load() {
+	if r.Reuse == lease.ReuseKeep && r.State == lease.StateHeld && !s.wiped.Load() {
 		for _, is := range s.workers {
 			if o := is.record; o.Owner == r.Owner && o.Worker != r.Worker && o.State != lease.StateSpent {
 				w.fail("reuse", "%v takes worker %d, and has %d, which is kept for it", p, r.Worker, o.Worker)
@@ -330,7 +292,7 @@ func (s *store) checkSave(p *process, old, r *record) {
 		w.fail("reuse", "%v takes worker %d, which was used once: %v", p, r.Worker, old)
 	case taken && old.Reuse == lease.ReuseKeep && old.Owner != r.Owner:
 		w.fail("reuse", "%v takes worker %d, which is kept for another: %v", p, r.Worker, old)
-	case taken && w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 && !s.faults.everLied() && isLive(*old, s.machine.Wall()):
+	case taken && w.OwnClock && s.machine.changes() == 1 && !s.faults.everLied() && isLive(*old, s.machine.Wall()):
 		w.fail("liveness", "%v takes worker %d of a live holder: %v", p, r.Worker, old)
 	}
 	for seq, bound := range old.Bounds {
@@ -356,7 +318,7 @@ func (s *store) checkSave(p *process, old, r *record) {
 	if taken { // the former holder's bound may be a window ahead
 		most = most.Add(w.Window)
 	}
-	if w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 &&
+	if w.OwnClock && s.machine.changes() == 1 &&
 		r.bound().After(most) && boundOf(old, r.ClockSeq).Before(r.bound()) && (old.Token == "" || !old.bound().After(most)) {
 		w.fail("leap", "%v moves the bound of worker %d to %v: more than %v ahead of %v", p, r.Worker, r.bound(), maxLeap, s.machine.Wall())
 	}
@@ -367,26 +329,6 @@ func boundOf(r *record, seq int) time.Time {
 		return r.Bounds[seq]
 	}
 	return time.Time{}
-}
-
-// copyOf returns the node's own copy of a record, if it has a copy.
-func (n *node) copyOf(r record) record {
-	if own, err := n.readCopy(r.Worker); err == nil {
-		return own
-	}
-	if strings.HasPrefix(r.Owner, n.owner+" @") {
-		r.State = lease.StateSpent // without its copy, its last tick is unknown
-	}
-	return r
-}
-
-// readCopy returns the record in the node's local copy.
-func (n *node) readCopy(worker int) (r record, err error) {
-	e, err := lease.File(n.copyDir()).Get(context.Background(), "worker/"+strconv.Itoa(worker))
-	if err == nil {
-		err = json.Unmarshal(e.Value, &r)
-	}
-	return r, err
 }
 
 func leastBound(r record, l snowflake.Layout) time.Time {
@@ -423,7 +365,7 @@ func (p *process) hostWasCloned() bool { return p.machine.generation.Load() > 0 
 
 // checkLoss checks that a lease is lost only to another process.
 func (p *process) checkLoss() {
-	if p.w.LocalCopy || p.hostWasCloned() || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.hasClone(p.worker) || p.w.isWiped() {
+	if p.hostWasCloned() || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.hasClone(p.worker) || p.w.isWiped() {
 		return
 	}
 	if p.tookLast(p.worker) {
@@ -435,7 +377,7 @@ func (p *process) checkLoss() {
 // instant or, if the watermark may have passed that, from its last floor.
 func (p *process) checkRelease(l *lease.Lease, err error) {
 	w := p.w
-	if w.LocalCopy || w.hasClone(l.Worker()) || p.hostWasCloned() || p.isDead() || w.isWiped() {
+	if w.hasClone(l.Worker()) || p.hostWasCloned() || p.isDead() || w.isWiped() {
 		return
 	}
 	if err != nil {

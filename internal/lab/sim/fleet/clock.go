@@ -37,9 +37,6 @@ func newMachine(start, begun time.Time, offset time.Duration, drift int64) *mach
 
 const million = 1_000_000
 
-// isEven reports whether both clocks run, and the wall clock within a quartz's error.
-func (s segment) isEven() bool { return max(s.rate-million, million-s.rate) <= maxDrift && !s.asleep }
-
 const maxDrift = 200 // parts per million
 
 func scale(d time.Duration, ppm int64) time.Duration {
@@ -94,38 +91,19 @@ func (m *machine) right(offset time.Duration) {
 // offsets returns the smallest and largest difference between the wall clock and the monotonic
 // clock during the last d of monotonic time.
 func (m *machine) offsets(d time.Duration) (lo, hi time.Duration) {
-	return m.distances(d, func(s segment) time.Duration { return s.mono })
-}
-
-// least returns the smallest difference between the wall clock and virtual time during the last d.
-func (m *machine) least(d time.Duration) time.Duration {
-	lo, _ := m.distances(d, func(s segment) time.Duration { return s.at })
-	return lo
-}
-
-// distances returns the smallest and largest difference between the wall clock and another clock
-// during the other clock's last d.
-func (m *machine) distances(d time.Duration, other func(segment) time.Duration) (lo, hi time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	end := m.now()
-	lo = end.wall - other(end)
-	hi, from := lo, other(end)-d
-	for i := len(m.segments) - 1; i >= 0 && other(end) >= from; i-- {
+	lo = end.wall - end.mono
+	hi, from := lo, end.mono-d
+	for i := len(m.segments) - 1; i >= 0 && end.mono >= from; i-- {
 		s := m.segments[i]
-		for _, x := range []segment{s.to(s.at + max(0, from-other(s))), s.to(end.at)} {
-			lo, hi = min(lo, x.wall-other(x)), max(hi, x.wall-other(x))
+		for _, x := range [2]segment{s.to(s.at + max(0, from-s.mono)), s.to(end.at)} {
+			lo, hi = min(lo, x.wall-x.mono), max(hi, x.wall-x.mono)
 		}
 		end = s
 	}
 	return lo, hi
-}
-
-// isEven reports whether the clocks run evenly now.
-func (m *machine) isEven() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.now().isEven()
 }
 
 // changes returns the number of segments so far, which grows with each step, stop and change of

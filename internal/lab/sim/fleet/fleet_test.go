@@ -72,8 +72,6 @@ func (s Settings) scenario(seed uint64) *Scenario {
 		return one
 	case s.Nodes == 0 && seed%everyRolling == 3:
 		one = Rolling(seed)
-	case one.LocalCopy:
-		return nil
 	default:
 		one.Troubled()
 	}
@@ -87,29 +85,13 @@ func (s Settings) scenario(seed uint64) *Scenario {
 }
 
 func run(t *testing.T, s *Scenario, tracing bool) (r *Result) {
-	dir := ""
-	if s.LocalCopy {
-		dir = memoryDir(t)
-		defer os.RemoveAll(dir)
-	}
 	defer func() {
 		if e := recover(); e != nil { // synctest's, if callers are deadlocked
 			r = &Result{Failure: &Failure{"wait", fmt.Sprint(e)}}
 		}
 	}()
-	synctest.Test(t, func(*testing.T) { r = Run(s, dir, tracing) })
+	synctest.Test(t, func(*testing.T) { r = Run(s, tracing) })
 	return r
-}
-
-// memoryDir returns a new directory, in memory if the system has such a file system.
-func memoryDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "sim")
-	if err != nil {
-		if dir, err = os.MkdirTemp("", "sim"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 const (
@@ -173,8 +155,8 @@ func (s Settings) explain(t *testing.T, r Report) {
 	trace = trace[max(0, len(trace)-max(0, most-len(present))):]
 	var b strings.Builder
 	fmt.Fprintf(&b, "in short, with %d of %d nodes and %d events: %v\n", len(present), len(one.Nodes), len(one.Events), small.Failure)
-	fmt.Fprintf(&b, "%v\nworker IDs 0 to %d, %v; window %v; all on one host: %t; with local copies: %t\n",
-		one.Layout, one.Last, []string{"recycled", "kept", "used once"}[one.Reuse], one.Window, one.OneHost, one.LocalCopy)
+	fmt.Fprintf(&b, "%v\nworker IDs 0 to %d, %v; window %v; all on one host: %t\n",
+		one.Layout, one.Last, []string{"recycled", "kept", "used once"}[one.Reuse], one.Window, one.OneHost)
 	for _, line := range slices.Concat(present, trace) {
 		fmt.Fprintln(&b, line)
 	}

@@ -40,7 +40,7 @@ func (w *world) checkHistory() {
 		}
 		w.count("IDs audited", 1)
 		is, err := h.Whois(id)
-		lost := w.isWiped() || w.LocalCopy // with a local copy, the issuer may not have reported
+		lost := w.isWiped()
 		switch {
 		case err == nil && (lost || slices.Contains(w.store.holders[is.Token], by.by)):
 			w.count("IDs with an issuer", 1)

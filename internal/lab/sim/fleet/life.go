@@ -5,7 +5,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -38,7 +37,7 @@ func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
 	w := p.w
 	o := &lease.Options{
 		Layout: w.Layout, Owner: p.owner, Window: p.Window, Count: w.Last + 1, Reuse: w.Reuse, History: w.History,
-		LocalCopy: p.copyDir(), MaxLeap: w.MaxLeap, Clock: seam.NewClock(p.machine).(snowflake.Clock), Logger: quiet,
+		MaxLeap: w.MaxLeap, Clock: seam.NewClock(p.machine).(snowflake.Clock), Logger: quiet,
 		FloorEvery: w.floorEvery(p.Window),
 	}
 	if w.Guarded {
@@ -80,7 +79,7 @@ func (p *process) hasEnded() bool {
 func (p *process) mayStamp(worker int) bool {
 	p.w.store.mu.Lock()
 	defer p.w.store.mu.Unlock()
-	return worker == p.worker || p.took[worker] || p.w.LocalCopy && worker == p.lease.Worker()
+	return worker == p.worker || p.took[worker]
 }
 
 // tookLast reports whether p was the last process to take a worker ID.
@@ -99,57 +98,12 @@ func (p *process) checkGrant() {
 	if n != p.replacements || g.Worker != was.Worker || g.ClockSeq != was.ClockSeq || g.From.Before(was.From) {
 		p.checkWindow()
 	}
-	switch {
-	case n == p.replacements && g.Worker != was.Worker:
-		w.fail("statistics", "%v has worker %d in place of %d, and counts no replacement", p, g.Worker, was.Worker)
-	case n > p.replacements && p.changes == p.machine.changes() && p.machine.Wall().Add(maxSlew).Before(g.From):
-		w.fail("window", "%v: worker %d was granted before %v", p, g.Worker, g.From)
-	}
 	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) &&
-		!p.hostWasCloned() && !w.LocalCopy && !w.isWiped() {
+		!p.hostWasCloned() && !w.isWiped() {
 		w.fail("loss", "%v lost worker %d to nobody", p, was.Worker)
 	}
 	w.count("worker IDs replaced", n-p.replacements)
 	p.replacements = n
-}
-
-// checkLeap checks that a bound moves ahead faster than time only if the clock has been there for
-// MaxLeap. If the store has a clock, checkSave checks this.
-func (p *process) checkLeap(r *record) {
-	w := p.w
-	m := time.Since(w.begun)
-	p.mu.Lock()
-	b := p.bound
-	passed := m - b.at
-	p.bound.token = r.Token
-	if r.bound().After(b.time) {
-		p.bound.time, p.bound.at = r.bound(), m
-	}
-	p.mu.Unlock()
-	if w.OwnClock || w.LocalCopy || b.token != r.Token || r.State != lease.StateHeld {
-		return
-	}
-	const slack = 200 * ms // for a clock that is slewed or not read yet
-	was := p.machine.start.Add(m + p.machine.least(w.maxLeap()-ms) + w.Window)
-	if most := times.Later(was, b.time.Add(passed)).Add(w.maxLeap() + w.Window/3 + slack); r.bound().After(most) {
-		w.fail("leap", "%v moves its bound to %v; it was at %v, and its clock was not there %v ago", p, r.bound(), b.time, w.maxLeap())
-	}
-}
-
-// bound is a saved bound, and the virtual time of the save.
-type bound struct {
-	token string
-	time  time.Time
-	at    time.Duration
-}
-
-// checkRenewals checks that the lease is renewed in time, long after the faults.
-func (p *process) checkRenewals(c *call) {
-	w := p.w
-	if s := p.lease.Stats(); c.whole == c.took && w.isCalm() && s.LastError == nil && p.lease.Err() == nil &&
-		time.Since(s.Renewed) > w.Window*2/3+4*w.Late+4*ms {
-		w.fail("renewal", "%v has not renewed its lease for %v", p, time.Since(s.Renewed))
-	}
 }
 
 // checkSpared checks that a process without faults of its own keeps its worker ID, and has IDs
@@ -222,9 +176,6 @@ func (n *node) isExcused() bool {
 	n.mu.Lock()
 	last := w.Layout.Decode(n.lastID).Time
 	n.mu.Unlock()
-	if w.LocalCopy && last.After(now) {
-		return true
-	}
 	engine := w.store.machine.Wall()
 	if w.OwnClock && now.Sub(engine) > w.maxLeap()-w.Window {
 		return true // the store's clock decides
@@ -248,10 +199,7 @@ func (n *node) isExcused() bool {
 			continue
 		}
 		unused--
-		if w.LocalCopy {
-			r = n.copyOf(r)
-		}
-		mine := r.Owner == n.owner || strings.HasPrefix(r.Owner, n.owner+" @")
+		mine := r.Owner == n.owner
 		if mine && r.State != lease.StateSpent {
 			owns = true
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -48,13 +47,6 @@ func newNode(w *world, id int, c Node) *node {
 		n.machine = newMachine(w.Start, w.begun, c.Offset, c.Drift)
 	}
 	return n
-}
-
-func (n *node) copyDir() string {
-	if !n.w.LocalCopy {
-		return ""
-	}
-	return filepath.Join(n.w.dir, n.owner)
 }
 
 // run runs one process after another.
@@ -150,7 +142,7 @@ func (n *node) end(e Event) {
 	switch e.Kind {
 	case Crash:
 		p.kill("crash")
-	case CrashInCall, CrashInFile:
+	case CrashInCall:
 		p.armed.Store(e.point())
 	case Exit:
 		p.exit()
@@ -188,9 +180,8 @@ func (n *node) clone() {
 	n.w.store.sharesAll(p, q)
 	q.gen = seam.CloneGenerator(g, q.lease, clock).(*snowflake.Generator)
 	p.mu.Lock()
-	q.changes, q.lastID = -1, p.lastID
+	q.lastID = p.lastID
 	p.mu.Unlock()
-	q.got = q.gen.Stats().Issued
 	n.mu.Lock()
 	c.lastID = n.lastID
 	n.mu.Unlock()
@@ -205,9 +196,6 @@ func (n *node) clone() {
 	n.w.clones = append(n.w.clones, cloned{worker: l.Worker(), seq: seq, bound: bound, at: n.machine.Wall()})
 	n.w.totals["clones"]++
 	n.w.mu.Unlock()
-	if most := n.machine.Wall().Add(n.w.Window + maxSlew); p.changes == n.machine.changes() && bound.After(most) {
-		n.w.fail("clone", "%v and its clone have a window until %v in common, more than a window", p, bound)
-	}
 	n.w.logf("%v: cloned as node %d, worker %d, clock sequence %d until %v", p, c.id, l.Worker(), seq, bound.Format(timeFormat))
 	n.w.wg.Go(c.run)
 }
@@ -222,7 +210,7 @@ type process struct {
 	cancel context.CancelFunc
 	dead   chan struct{}
 
-	// armed is the point at which the process crashes: one of callPoints or fileSteps.
+	// armed is the point at which the process crashes: one of callPoints.
 	armed atomic.Value
 
 	gatedFor  atomic.Int64 // the total duration of its pauses
@@ -230,9 +218,8 @@ type process struct {
 	releasing atomic.Bool
 	acquiring atomic.Bool
 
-	mu    sync.Mutex
-	once  sync.Once // guards its death
-	bound bound     // the highest bound that it tried to save
+	mu   sync.Mutex
+	once sync.Once // guards its death
 
 	second   time.Duration // the beginning of the current second
 	requests int           // the requests to the store in the current second
@@ -248,10 +235,7 @@ type process struct {
 	// The caller's goroutine alone uses these:
 	worker  int
 	robbed  bool // a clone of an earlier holder may take its worker ID
-	changes int  // machine.changes at its start; -1 if the clocks did not run evenly
 	lastID  snowflake.ID
-	got     uint64            // the number of its IDs
-	copied  map[int]time.Time // the bounds in the local copy at its last reading
 	isClone bool
 	top     int64 // the last tick
 	life
@@ -261,10 +245,6 @@ func newProcess(n *node, run int) *process {
 	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), lastID: -1,
 		took: map[int]bool{}, top: -1}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.changes = n.machine.changes()
-	if !n.machine.isEven() {
-		p.changes = -1
-	}
 	return p
 }
 
@@ -424,7 +404,7 @@ func (p *process) begin() bool {
 		p.w.count("leases", 1)
 		p.gets(l, nil)
 		p.killLease()
-		p.checkBegun()
+		p.checkWindow()
 		p.gate()
 		g, err = snowflake.NewLeased(l, o)
 	}

@@ -19,18 +19,17 @@ type Scenario struct {
 	Layout snowflake.Layout
 	Start  time.Time // a right clock's reading at the start of the run
 
-	OwnClock  bool          // the store has a clock
-	Guarded   bool          // the hypervisor reports clones
-	OneHost   bool          // all nodes and the store share one machine's clocks
-	LocalCopy bool          // nodes have an Options.LocalCopy
-	Reuse     lease.Reuse   // Options.Reuse
-	Window    time.Duration // the longest of the nodes' windows
-	Floors    int           // Options.FloorEvery is this part of a window; 0: it is not set
-	MaxLeap   time.Duration // Options.MaxLeap
-	History   time.Duration // Options.History
-	Last      int           // the last worker ID
-	Late      time.Duration // the longest delay of a timer
-	Network   time.Duration // the longest way of a message without Delay
+	OwnClock bool          // the store has a clock
+	Guarded  bool          // the hypervisor reports clones
+	OneHost  bool          // all nodes and the store share one machine's clocks
+	Reuse    lease.Reuse   // Options.Reuse
+	Window   time.Duration // the longest of the nodes' windows
+	Floors   int           // Options.FloorEvery is this part of a window; 0: it is not set
+	MaxLeap  time.Duration // Options.MaxLeap
+	History  time.Duration // Options.History
+	Last     int           // the last worker ID
+	Late     time.Duration // the longest delay of a timer
+	Network  time.Duration // the longest way of a message without Delay
 
 	Nodes  []Node
 	Faults time.Duration // the span of the random faults
@@ -72,7 +71,6 @@ const (
 	Rate         Kind = "the wall clock runs at another rate" // N: parts per million
 	Crash        Kind = "crash"                               // By: time until the restart
 	CrashInCall  Kind = "crash in a store call"               // N: index of callPoints
-	CrashInFile  Kind = "crash in a save to a file"           // N: index of fileSteps
 	Exit         Kind = "exit without release"                // By: time until the restart
 	Release      Kind = "release, and restart"                // By: time until the restart
 	Pause        Kind = "pause"                               // as by SIGSTOP
@@ -93,13 +91,10 @@ const (
 // String describes an event on one line.
 func (e Event) String() string {
 	s := fmt.Sprintf("node %d: %s", e.Node, e.Kind)
-	switch e.Kind {
-	case CrashInCall, CrashInFile:
+	if e.Kind == CrashInCall {
 		s += ": " + e.point()
-	default:
-		if e.N != 0 {
-			s += fmt.Sprintf(", %d", e.N)
-		}
+	} else if e.N != 0 {
+		s += fmt.Sprintf(", %d", e.N)
 	}
 	if e.By != 0 {
 		s += fmt.Sprintf(", by %v", e.By)
@@ -110,21 +105,11 @@ func (e Event) String() string {
 	return s
 }
 
-var (
-	// callPoints are the points of a store call at which a process may crash.
-	callPoints = []string{"before a request is sent", "while it is on its way", "when its answer is there", "as it is made"}
-
-	// fileSteps are the steps of a save to a file.
-	fileSteps = []string{"create", "write", "sync", "rename", "sync directory"}
-)
+// callPoints are the points of a store call at which a process may crash.
+var callPoints = []string{"before a request is sent", "while it is on its way", "when its answer is there", "as it is made"}
 
 // point returns the point at which the process crashes.
-func (e Event) point() string {
-	if e.Kind == CrashInFile {
-		return fileSteps[e.N]
-	}
-	return callPoints[e.N%len(callPoints)]
-}
+func (e Event) point() string { return callPoints[e.N%len(callPoints)] }
 
 // isLoad reports whether an event is load rather than a fault.
 func (e Event) isLoad() bool { return e.Kind == Saturate || e.Kind == FillMany }
@@ -138,20 +123,16 @@ const (
 func New(seed uint64, nodes int) *Scenario {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &Scenario{
-		Seed:      seed,
-		Start:     time.Date(2026, 11, 21, 12, 0, 0, r.IntN(1e9), time.UTC),
-		OwnClock:  r.IntN(3) > 0,
-		Guarded:   r.IntN(2) == 0,
-		LocalCopy: r.IntN(12) == 0 && nodes < 100, // real files are slow
-		Reuse:     oneOf(r, lease.ReuseAny, lease.ReuseAny, lease.ReuseAny, lease.ReuseKeep, lease.ReuseOnce),
-		MaxLeap:   oneOf(r, 0, time.Second, 10*time.Second),
-		Network:   oneOf(r, us, ms, 20*ms),
-		Late:      oneOf(r, 0, 0, 0, ms, 3*ms, 20*ms),
+		Seed:     seed,
+		Start:    time.Date(2026, 11, 21, 12, 0, 0, r.IntN(1e9), time.UTC),
+		OwnClock: r.IntN(3) > 0,
+		Guarded:  r.IntN(2)+0*r.IntN(12) == 0,
+		Reuse:    oneOf(r, lease.ReuseAny, lease.ReuseAny, lease.ReuseAny, lease.ReuseKeep, lease.ReuseOnce),
+		MaxLeap:  oneOf(r, 0, time.Second, 10*time.Second),
+		Network:  oneOf(r, us, ms, 20*ms),
+		Late:     oneOf(r, 0, 0, 0, ms, 3*ms, 20*ms),
 	}
 	s.OneHost = r.IntN(4) == 0 && !s.OwnClock
-	if s.LocalCopy {
-		s.Reuse = lease.ReuseKeep
-	}
 	if nodes == 0 {
 		nodes = 1 + r.IntN(6)
 		if r.IntN(40) == 0 {
@@ -172,11 +153,7 @@ func New(seed uint64, nodes int) *Scenario {
 	for range nodes {
 		s.Nodes = append(s.Nodes, randomNode(r, s))
 	}
-	defer func() {
-		if !s.LocalCopy {
-			s.Troubles = s.plan(1 + int(seed%2))
-		}
-	}()
+	defer func() { s.Troubles = s.plan(1 + int(seed%2)) }()
 	n := 2 + r.IntN(6)
 	if r.IntN(8) == 0 {
 		n = 0
@@ -188,7 +165,7 @@ func New(seed uint64, nodes int) *Scenario {
 			s.Events = append(s.Events, companion(r, s, e)...)
 		}
 	}
-	if r.IntN(4) == 0 && !s.LocalCopy {
+	if r.IntN(4) == 0 {
 		addWipes(r, s)
 		spare(s)
 		return s
@@ -380,11 +357,7 @@ func randomEvent(r *rand.Rand, s *Scenario) Event {
 	if s.OwnClock {
 		kinds = append(kinds, StoreStep)
 	}
-	if s.LocalCopy {
-		kinds = append(kinds, CrashInFile, CrashInFile, CrashInFile)
-	} else {
-		kinds = append(kinds, Clone)
-	}
+	kinds = append(kinds, Clone)
 	e := Event{At: randomTime(r, s.Faults), Node: r.IntN(len(s.Nodes)), Kind: oneOf(r, kinds...)}
 	span := randomTime(r, 2*s.Window)
 	switch e.Kind {
@@ -392,9 +365,9 @@ func randomEvent(r *rand.Rand, s *Scenario) Event {
 		e.By = randomDistance(r)
 	case Rate:
 		e.For, e.N = span, oneOf(r, 0, 0, 300_000, 900_000, 999_900, 1_000_100, 1_100_000, 3_000_000)
-	case Crash, CrashInCall, CrashInFile, Exit, Release:
+	case Crash, CrashInCall, Exit, Release:
 		e.By = oneOf(r, 100, us, span)
-		if e.Kind == CrashInCall || e.Kind == CrashInFile {
+		if e.Kind == CrashInCall {
 			e.N = r.IntN(5)
 		}
 	case Pause, Suspend:

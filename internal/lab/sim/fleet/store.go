@@ -202,7 +202,7 @@ func (s *store) save(p *process, w *worker, r *record) {
 	}
 	s.checkSave(p, &old, r)
 	s.checkToken(p, &was, r)
-	if was.Token != r.Token && (len(s.holders[r.Token]) == 0 || s.w.LocalCopy) {
+	if was.Token != r.Token && len(s.holders[r.Token]) == 0 {
 		p.took[r.Worker] = true
 		w.by = p
 	}
@@ -220,7 +220,7 @@ func (s *store) isStray(r *record) bool {
 
 // isHolder records that p has a token. s.mu must be held.
 func (s *store) isHolder(token string, p *process) {
-	if held := s.holders[token]; !slices.Contains(held, p) && (p.w.LocalCopy || len(held) == 0 || p.isClone || held[0].isClone) {
+	if held := s.holders[token]; !slices.Contains(held, p) && (len(held) == 0 || p.isClone || held[0].isClone) {
 		s.holders[token] = append(held, p)
 	}
 }
@@ -293,9 +293,6 @@ func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 // Put stores an entry.
 func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	is := c.p.w.store.newPut(key, old, value)
-	if r := is.record; r != nil && r.State != lease.StateLost {
-		c.p.checkLeap(r)
-	}
 	a := c.call(ctx, "put "+key, func(s *store) (a answer) {
 		a.entry, a.err = s.put(c.p, is)
 		return a

@@ -87,7 +87,7 @@ const (
 // each 5 s. The deployment replaces the whole fleet. Windows are 30 s.
 func Rolling(seed uint64) *Scenario {
 	s := New(seed, rolled)
-	s.Layout, s.Last, s.LocalCopy = snowflake.DefaultLayout(), 1023, false
+	s.Layout, s.Last = snowflake.DefaultLayout(), 1023
 	s.Window, s.Floors = 30*time.Second, 0
 	s.Events, s.Faults = nil, s.Window
 	for i := range s.Nodes { // the rest of a node may not suit the layout

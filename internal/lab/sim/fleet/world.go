@@ -76,7 +76,6 @@ type world struct {
 	begun    time.Time // the virtual time of the start
 	store    *store
 	nodes    []*node
-	dir      string // has the local copies
 	wg       sync.WaitGroup
 	gates    atomic.Int64  // the number of pauses so far
 	over     atomic.Bool   // the random faults have ended
@@ -112,13 +111,11 @@ type cloned struct {
 	bound, at   time.Time // the window's end, and the clock's reading at the cloning
 }
 
-// Run runs a scenario. It must be called in a synctest bubble. dir is an empty directory for local
-// copies.
-func Run(s *Scenario, dir string, tracing bool) *Result {
+// Run runs a scenario. It must be called in a synctest bubble.
+func Run(s *Scenario, tracing bool) *Result {
 	w := &world{
 		Scenario: s,
 		begun:    time.Now(),
-		dir:      dir,
 		done:     make(chan struct{}),
 		rand:     rand.New(rand.NewPCG(s.Seed, 3)),
 		tracing:  tracing,
@@ -128,7 +125,7 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 		worst:    Worst{},
 	}
 	w.end = sync.OnceFunc(func() { close(w.done) })
-	seam.Reset(s.Seed, w.late, w.fileStep)
+	seam.Reset(s.Seed, w.late)
 	for i, c := range s.Nodes {
 		w.nodes = append(w.nodes, newNode(w, i, c))
 	}
@@ -320,7 +317,7 @@ func (w *world) apply(e Event) {
 		if w.sleep(e.For) && !w.over.Load() {
 			n.machine.change(func(s *segment) { s.rate = million })
 		}
-	case Crash, CrashInCall, CrashInFile, Exit, Release:
+	case Crash, CrashInCall, Exit, Release:
 		n.end(e)
 	case Pause:
 		n.pause(e.For)
@@ -392,14 +389,4 @@ func (f *faults) everLied() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lied
-}
-
-// fileStep is called before each step of a save to a local copy. It crashes the process if it is
-// due to crash there.
-func (w *world) fileStep(dir, step string) {
-	for _, n := range w.snapshotNodes() {
-		if n.copyDir() == dir {
-			n.current().crashHere(step)
-		}
-	}
 }

@@ -59,24 +59,22 @@ var (
 // Reader is the key of the Machine in the context of a reader of the watermark.
 type Reader struct{}
 
-// dice decides what is random in the packages, and calls back into the simulator.
+// dice decides what is random in the packages.
 var dice = struct {
 	sync.Mutex
 	*rand.Rand
 	late func(*rand.Rand) time.Duration
-	step func(dir, step string)
 }{Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 
-// Reset begins a run with the random numbers of a seed. late returns the delay of a timer. step is
-// called before each step of a save to a file. Without Reset, as in the packages' own tests, the
-// seed is random, timers are in time, and saves have no callback.
-func Reset(seed uint64, late func(*rand.Rand) time.Duration, step func(dir, step string)) {
+// Reset begins a run with the random numbers of a seed. late returns the delay of a timer. Without
+// Reset, as in the packages' own tests, the seed is random, and timers are in time.
+func Reset(seed uint64, late func(*rand.Rand) time.Duration) {
 	dice.Lock()
 	defer dice.Unlock()
 	Generations.Clear()
 	Granted = nil
 	BootClock = func() (string, time.Duration) { return "", 0 }
-	dice.Rand, dice.late, dice.step = rand.New(rand.NewPCG(seed, 2)), late, step
+	dice.Rand, dice.late = rand.New(rand.NewPCG(seed, 2)), late
 }
 
 // Int64N is rand.Int64N.
@@ -105,14 +103,4 @@ func Late() time.Duration {
 		return 0
 	}
 	return dice.late(dice.Rand) + time.Duration(dice.Rand.Int64N(int64(time.Millisecond)))
-}
-
-// Step calls Reset's step.
-func Step(dir, step string) {
-	dice.Lock()
-	f := dice.step
-	dice.Unlock()
-	if f != nil {
-		f(dir, step)
-	}
 }
