@@ -116,7 +116,7 @@ type defect struct {
 	mutant  string
 	seeds   uint64 // the most that may be needed
 	says    string // a part of the failure
-	trouble fleet.Trouble
+	trouble fleet.Kind
 }
 
 var defects = []defect{

@@ -9,33 +9,31 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Trouble is the name of a kind of trouble, as in the table of docs/operations.md.
-type Trouble string
-
-// The troubles whose cause ends. The fleet recovers within their bounds afterwards.
+// The troubles, by their names in the table of docs/operations.md. Their causes end, and the fleet
+// recovers within their bounds afterwards.
 const (
-	OneCrash    Trouble = "crash"
-	Kills       Trouble = "kills in a row"
-	OnePause    Trouble = "pause"
-	Outage      Trouble = "outage"
-	Wipe        Trouble = "wipe"
-	WipeOutage  Trouble = "wipe, then outage"
-	WipePause   Trouble = "wipe, then pause"
-	WipeClock   Trouble = "wipe with a wrong clock of the engine"
-	EngineClock Trouble = "wrong clock of the engine"
-	ReaderClock Trouble = "wrong clock of a reader"
-	HolderClock Trouble = "wrong clock of a holder"
-	LostAnswers Trouble = "lost answers"
-	FullRange   Trouble = "full range of worker IDs"
-	OutageWipe  Trouble = "empty store after an outage"
-	Unreadable  Trouble = "one unreadable entry"
-	ShortStarts Trouble = "starts shorter than a window"
+	OneCrash    Kind = "crash"
+	Kills       Kind = "kills in a row"
+	OnePause    Kind = "pause"
+	Outage      Kind = "outage"
+	Wipe        Kind = "wipe"
+	WipeOutage  Kind = "wipe, then outage"
+	WipePause   Kind = "wipe, then pause"
+	WipeClock   Kind = "wipe with a wrong clock of the engine"
+	EngineClock Kind = "wrong clock of the engine"
+	ReaderClock Kind = "wrong clock of a reader"
+	HolderClock Kind = "wrong clock of a holder"
+	LostAnswers Kind = "lost answers"
+	FullRange   Kind = "full range of worker IDs"
+	OutageWipe  Kind = "empty store after an outage"
+	Unreadable  Kind = "one unreadable entry"
+	ShortStarts Kind = "starts shorter than a window"
 
 	// Changes of the fleet, with windows of 30 s, during which all stays well.
-	Deployment      Trouble = "deployment"
-	DeploymentFloor Trouble = "deployment with FloorEvery"
-	Growth          Trouble = "growth"
-	GrowthFloor     Trouble = "growth with FloorEvery"
+	Deployment      Kind = "deployment"
+	DeploymentFloor Kind = "deployment with FloorEvery"
+	Growth          Kind = "growth"
+	GrowthFloor     Kind = "growth with FloorEvery"
 )
 
 // healed is the longest time for which windows may be open under lost records.
@@ -85,7 +83,7 @@ func (b Bound) of(w *world) time.Duration {
 // Limits are the bounds of a trouble. They count from the end of its cause; after kills in a row,
 // the watermark's counts from the first kill.
 type Limits struct {
-	Trouble Trouble
+	Trouble Kind
 	Issue   Bound // until each live process issues IDs without a gap
 	Start   Bound // until a newcomer has a worker ID, if one is free
 
@@ -97,18 +95,18 @@ type Limits struct {
 }
 
 // after returns limits with the same bound for each part.
-func after(t Trouble, windows float64, plus time.Duration) Limits {
+func after(t Kind, windows float64, plus time.Duration) Limits {
 	b := Bound{Windows: windows, Plus: plus}
 	return Limits{Trouble: t, Issue: b, Start: b, Watermark: b}
 }
 
 // alone returns the limits of a trouble that affects one process.
-func alone(t Trouble, issue Bound, start, watermark float64) Limits {
+func alone(t Kind, issue Bound, start, watermark float64) Limits {
 	return Limits{t, issue, Bound{Windows: start}, Bound{Windows: watermark}, true}
 }
 
 // throughout returns the limits of a trouble during which all is well.
-func throughout(t Trouble, lag Bound) Limits { return Limits{Trouble: t, Watermark: lag} }
+func throughout(t Kind, lag Bound) Limits { return Limits{Trouble: t, Watermark: lag} }
 
 // The bounds of the watermark's lag during deployments and growth.
 var (
@@ -140,7 +138,7 @@ var Bounds = []Limits{
 	throughout(GrowthFloor, mostLagFloor),
 }
 
-func limitsOf(t Trouble) Limits {
+func limitsOf(t Kind) Limits {
 	for _, l := range Bounds {
 		if l.Trouble == t {
 			return l

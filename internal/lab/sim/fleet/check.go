@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -28,7 +29,7 @@ func (p *process) check(c *call) {
 		last = parts
 	}
 	p.checkOrder(c)
-	p.robbed = p.robbed || p.w.hasClone(p.worker)
+	p.robbed = p.robbed || p.w.ids.hasClone(p.worker)
 	if n := len(c.ids); n > 0 {
 		p.worker = last.Worker
 	}
@@ -80,7 +81,7 @@ func (p *process) checkBound(parts snowflake.Parts) {
 	if stray {
 		return // the newcomer reads the store again before it issues IDs
 	}
-	if p.w.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
+	if p.w.ids.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
 		return // the other copy may have released the worker ID
 	}
 	if parts.ClockSeq >= len(r.Bounds) || !parts.Time.Before(r.Bounds[parts.ClockSeq]) {
@@ -98,11 +99,9 @@ func (p *process) checkWindow() {
 	if !p.tookLast(worker) {
 		return
 	}
-	w.mu.Lock()
-	last, stamped := w.last[[2]int{worker, seq}]
+	last, stamped := w.ids.lastTick(worker, seq)
 	tick := w.startOf(last)
-	w.mu.Unlock()
-	if stamped && !w.isCommon(worker, seq, tick) && !from.After(tick) {
+	if stamped && !w.ids.isCommon(worker, seq, tick) && !from.After(tick) {
 		w.fail("window", "%v has a window from %s with clock sequence %d, which was stamped at %s", p,
 			from.Format(timeFormat), seq, tick.Format(timeFormat))
 	}
@@ -111,37 +110,17 @@ func (p *process) checkWindow() {
 // checkNew checks that an ID was not issued before.
 func (p *process) checkNew(id snowflake.ID, parts snowflake.Parts) {
 	w := p.w
-	w.mu.Lock()
-	other, twice := w.issued[id]
-	w.issued[id] = issue{p, time.Since(w.begun)}
-	key := [2]int{parts.Worker, parts.ClockSeq}
-	tick := int64(id) >> w.timeShift()
-	if last, ok := w.last[key]; !ok || tick > last {
-		w.last[key] = tick
-	}
+	tick := int64(parts.Time.Sub(w.Layout.Epoch.Time()) / w.Layout.Unit)
+	other, twice := w.ids.add(id, parts, tick, issue{p, time.Since(w.begun)})
 	p.node.mu.Lock()
 	p.node.lastID = max(p.node.lastID, id)
 	p.node.mu.Unlock()
-	w.mu.Unlock()
 	p.top = max(p.top, tick)
-	if twice && w.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
+	if twice && w.ids.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
 		w.count("IDs repeated by a clone", 1)
 	} else if twice {
 		w.fail("uniqueness", "%v (at %v) and %v both issued %d: %v", other.by, other.at, p, id, parts)
 	}
-}
-
-func (w *world) timeShift() int {
-	l := w.Layout
-	return int(l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits)
-}
-
-// isCommon reports whether a clone and its original have a window in common at t. The two may
-// repeat IDs in it and, after a release, so may the next holders.
-func (w *world) isCommon(worker, seq int, t time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.clones, func(c cloned) bool { return c.worker == worker && c.seq == seq && t.Before(c.bound) })
 }
 
 // checkOrder checks that IDs increase, unless the clock sequence was changed.
@@ -183,14 +162,9 @@ func (p *process) checkWaits(c *call) {
 
 // checkError checks that an error is a promised one, and has a reason.
 func (p *process) checkError(c *call) {
-	known := c.err == nil || isContextError(c.err)
-	for _, promised := range []error{
-		snowflake.ErrLeaseExpired, snowflake.ErrBeforeEpoch, snowflake.ErrClockBackward,
-	} {
-		known = known || errors.Is(c.err, promised)
-	}
 	switch {
-	case !known:
+	case c.err != nil && !isContextError(c.err) &&
+		!isOneOf(c.err, snowflake.ErrLeaseExpired, snowflake.ErrBeforeEpoch, snowflake.ErrClockBackward):
 		p.w.fail("error", "%v: unexpected: %v", p, c)
 	case errors.Is(c.err, snowflake.ErrLeaseExpired) && p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(c.err):
 		p.w.fail("renewal", "%v: long after all faults have ended: %v", p, c)
@@ -204,11 +178,11 @@ const mostRequests = 1000
 func (p *process) checkRequests(what string) {
 	now := time.Since(p.w.begun)
 	p.mu.Lock()
-	if now-p.second >= time.Second {
-		p.second, p.requests = now, 0
+	if now-p.requests.second >= time.Second {
+		p.requests = requests{second: now}
 	}
-	p.requests++
-	n := p.requests
+	p.requests.n++
+	n := p.requests.n
 	p.mu.Unlock()
 	if n > mostRequests {
 		p.w.fail("requests", "%v asks the store %d times within a second, at last to %s", p, n, what)
@@ -221,30 +195,22 @@ func (w *world) isCalm() bool {
 	return time.Since(w.begun) > w.Faults+w.settling()-min(2*w.Window, 10*time.Second) && w.Network <= ms && !w.troubled.Load()
 }
 
-func isStoreError(err error) bool {
-	for _, known := range []error{
-		errRefused, errReset, errDead, lease.ErrConflict, lease.ErrLost, lease.ErrReleased, lease.ErrWiped,
-		context.DeadlineExceeded, context.Canceled,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
+func isOneOf(err error, all ...error) bool {
+	return slices.ContainsFunc(all, func(one error) bool { return errors.Is(err, one) })
+}
+
+// isPromised reports whether package lease may return an error.
+func isPromised(err error) bool {
+	return isOneOf(err, errRefused, errReset, errDead, lease.ErrConflict, lease.ErrLost, lease.ErrReleased, lease.ErrWiped,
+		context.DeadlineExceeded, context.Canceled)
 }
 
 func (p *process) checkBeginError(err error) {
-	if p.lease == nil && errors.Is(err, lease.ErrLost) {
+	switch {
+	case p.lease == nil && errors.Is(err, lease.ErrLost):
 		p.w.fail("acquisition", "%v: Acquire returns %v", p, err)
-	}
-	for _, known := range []error{
-		lease.ErrExhausted, lease.ErrClockLeap, snowflake.ErrClockBackward, snowflake.ErrBeforeEpoch,
-	} {
-		if errors.Is(err, known) {
-			return
-		}
-	}
-	if !isStoreError(err) {
+	case !isPromised(err) &&
+		!isOneOf(err, lease.ErrExhausted, lease.ErrClockLeap, snowflake.ErrClockBackward, snowflake.ErrBeforeEpoch):
 		p.w.fail("error", "%v: unexpected at begin: %v", p, err)
 	}
 }
@@ -255,7 +221,7 @@ func (p *process) checkBeginError(err error) {
 func (s *store) checkToken(p *process, was, r *record) {
 	w, held := s.w, s.holders[r.Token]
 	switch bound := boundOf(was, r.ClockSeq); {
-	case w.hasClone(r.Worker):
+	case w.ids.hasClone(r.Worker):
 	case len(held) > 0 && !slices.Contains(held, p):
 		w.fail("token", "%v saves with the token of %v: %v", p, held[0], r)
 	case len(held) == 0 && !s.isStray(r) && r.From.Before(bound):
@@ -270,7 +236,7 @@ func (s *store) checkGranted(token string, worker, seq int, to time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, r := s.w, s.worker(worker).saved
-	if bound := boundOf(&r, seq); to.After(bound) && !s.isStray(&r) && !w.hasClone(worker) {
+	if bound := boundOf(&r, seq); to.After(bound) && !s.isStray(&r) && !w.ids.hasClone(worker) {
 		w.fail("grant", "%v is granted worker %d, clock sequence %d, until %s, and the store has %s", s.holders[token], worker,
 			seq, to.Format(timeFormat), bound.Format(timeFormat))
 	}
@@ -296,12 +262,10 @@ func (s *store) checkSave(p *process, old, r *record) {
 		w.fail("liveness", "%v takes worker %d of a live holder: %v", p, r.Worker, old)
 	}
 	for seq, bound := range old.Bounds {
-		w.mu.Lock()
-		last, stamped := w.last[[2]int{r.Worker, seq}]
-		w.mu.Unlock()
+		last, stamped := w.ids.lastTick(r.Worker, seq)
 		is, tick := boundOf(r, seq), w.startOf(last)
-		stamped = stamped && !is.After(tick) && !w.isCommon(r.Worker, seq, tick)
-		holds := r.State == lease.StateHeld && !w.hasClone(r.Worker)
+		stamped = stamped && !is.After(tick) && !w.ids.isCommon(r.Worker, seq, tick)
+		holds := r.State == lease.StateHeld && !w.ids.hasClone(r.Worker)
 		if is.Before(bound) && (stamped || holds) {
 			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is %v", p,
 				r.Worker, seq, bound, is, tick)
@@ -309,7 +273,7 @@ func (s *store) checkSave(p *process, old, r *record) {
 	}
 	if r.Forgotten.After(old.Forgotten) && !s.wiped.Load() { // a lost history is forgotten
 		_, hi := p.machine.offsets(1000 * time.Hour)
-		if most := p.machine.start.Add(p.machine.Mono() + hi - w.history()); r.Forgotten.After(most) {
+		if most := p.machine.start.Add(p.machine.Mono() + hi - cmp.Or(w.History, 90*24*time.Hour)); r.Forgotten.After(most) {
 			w.fail("history", "%v forgets what ended before %v, of %v", p, r.Forgotten, most)
 		}
 	}
@@ -344,17 +308,6 @@ func isLive(r record, now time.Time) bool {
 	return r.State == lease.StateHeld && age <= r.Window && age > -r.Window
 }
 
-func (w *world) hasClone(worker int) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.clones {
-		if c.worker == worker {
-			return true
-		}
-	}
-	return false
-}
-
 // startOf returns the start of a tick.
 func (w *world) startOf(tick int64) time.Time {
 	return w.Layout.Epoch.Time().Add(time.Duration(tick) * w.Layout.Unit)
@@ -365,7 +318,7 @@ func (p *process) hostWasCloned() bool { return p.machine.generation.Load() > 0 
 
 // checkLoss checks that a lease is lost only to another process.
 func (p *process) checkLoss() {
-	if p.hostWasCloned() || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.hasClone(p.worker) || p.w.isWiped() {
+	if p.hostWasCloned() || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.ids.hasClone(p.worker) || p.w.isWiped() {
 		return
 	}
 	if p.tookLast(p.worker) {
@@ -377,7 +330,7 @@ func (p *process) checkLoss() {
 // instant or, if the watermark may have passed that, from its last floor.
 func (p *process) checkRelease(l *lease.Lease, err error) {
 	w := p.w
-	if w.hasClone(l.Worker()) || p.hostWasCloned() || p.isDead() || w.isWiped() {
+	if w.ids.hasClone(l.Worker()) || p.hostWasCloned() || p.isDead() || w.isWiped() {
 		return
 	}
 	if err != nil {

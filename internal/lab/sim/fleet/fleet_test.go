@@ -76,7 +76,7 @@ func (s Settings) scenario(seed uint64) *Scenario {
 		one.Troubled()
 	}
 	if s.Trouble != "" {
-		one.Troubles = slices.DeleteFunc(one.Troubles, func(p Plan) bool { return p.Trouble != s.Trouble })
+		one.Troubles = slices.DeleteFunc(one.Troubles, func(t Event) bool { return t.Kind != s.Trouble })
 	}
 	if len(one.Troubles) == 0 {
 		return nil

@@ -13,14 +13,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// life is the caller's last look at its lease. The program makes a lease once: it does not read
-// Done, and no error ends it. Only a node that Stops makes another one.
-type life struct {
-	grant        snowflake.Grant
-	begin        time.Time // the beginning of the first grant, below which no ID is issued
-	replacements uint64
-}
-
 // farewell is the time that Acquire may take after the end of its context, to return a worker ID.
 const farewell = 100 * ms
 
@@ -98,7 +90,7 @@ func (p *process) checkGrant() {
 	if n != p.replacements || g.Worker != was.Worker || g.ClockSeq != was.ClockSeq || g.From.Before(was.From) {
 		p.checkWindow()
 	}
-	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) &&
+	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.ids.hasClone(was.Worker) &&
 		!p.hostWasCloned() && !w.isWiped() {
 		w.fail("loss", "%v lost worker %d to nobody", p, was.Worker)
 	}
@@ -189,7 +181,7 @@ func (n *node) isExcused() bool {
 		g := p.lease.Grant()
 		restoredTooLate := errors.Is(p.lease.Stats().LastError, lease.ErrLost)
 		if is := w.store.worker(g.Worker); is.saver == p && is.record.State == lease.StateHeld && !restoredTooLate {
-			return n.isBehind(is.record, g, times.Later(last, p.life.begin), now)
+			return n.isBehind(is.record, g, times.Later(last, p.began), now)
 		}
 	}
 	owns, unused := false, w.Last+1

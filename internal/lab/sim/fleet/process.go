@@ -16,192 +16,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// node is a host.
-type node struct {
-	Node
-	w       *world
-	id      int
-	owner   string
-	machine *machine
-	faults  faults // the network's
-
-	mu          sync.Mutex
-	process     *process      // the current process
-	runs        int           // the number of processes so far
-	down        time.Duration // the time until the next process starts
-	asked       []Event       // the queued load
-	wake        chan struct{}
-	lastID      snowflake.ID // the largest ID
-	issuedAt    time.Time    // the time of the last ID
-	backAt      time.Time    // the time of the first ID after the last gap
-	lastErr     error        // the last call's
-	pausedUntil time.Time
-	first       *process // the first process of a clone
-}
-
-func newNode(w *world, id int, c Node) *node {
-	n := &node{Node: c, w: w, id: id, owner: fmt.Sprintf("owner-%d", id), wake: make(chan struct{}, 1)}
-	if w.OneHost && id > 0 {
-		n.machine = w.nodes[0].machine
-	} else {
-		n.machine = newMachine(w.Start, w.begun, c.Offset, c.Drift)
-	}
-	return n
-}
-
-// run runs one process after another.
-func (n *node) run() {
-	if n.first == nil && !n.w.sleep(n.Begin) {
-		return
-	}
-	for {
-		p := n.start()
-		n.w.wg.Go(p.run)
-		select {
-		case <-p.dead:
-		case <-n.w.done:
-			p.kill("the run ends")
-			return
-		}
-		n.mu.Lock()
-		down := n.down
-		n.down = 0
-		n.mu.Unlock()
-		if down == 0 {
-			down = n.w.up(n.w.Window)
-			if n.w.troubled.Load() {
-				down /= 8
-			}
-		}
-		if !n.w.sleep(down) {
-			return
-		}
-	}
-}
-
-func (n *node) start() *process {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.runs++
-	p := n.first
-	if p == nil {
-		p = newProcess(n, n.runs)
-	}
-	n.first, n.process = nil, p
-	n.w.count("processes", 1)
-	return p
-}
-
-func (n *node) current() *process {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.process
-}
-
-func (n *node) pause(d time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if until := time.Now().Add(d); until.After(n.pausedUntil) {
-		n.pausedUntil = until
-	}
-}
-
-func (n *node) paused() time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return time.Until(n.pausedUntil)
-}
-
-// recover ends the node's random faults.
-func (n *node) recover() {
-	n.mu.Lock()
-	n.pausedUntil = time.Time{}
-	p := n.process
-	n.mu.Unlock()
-	if p != nil {
-		p.armed.Store("")
-	}
-	switch {
-	case n.w.OneHost && n.id > 0:
-	case n.Stays, n.Spared:
-		n.machine.change(func(s *segment) { s.rate, s.asleep = million, false })
-	default:
-		n.machine.right(n.Offset / 4) // an error that a time daemon leaves
-	}
-}
-
-// end ends the current process as an event says.
-func (n *node) end(e Event) {
-	p := n.current()
-	if p == nil {
-		return
-	}
-	n.mu.Lock()
-	n.down = e.By
-	n.mu.Unlock()
-	switch e.Kind {
-	case Crash:
-		p.kill("crash")
-	case CrashInCall:
-		p.armed.Store(e.point())
-	case Exit:
-		p.exit()
-	case Release:
-		p.release()
-	}
-}
-
-// clone adds a node with a copy of n's machine and process.
-func (n *node) clone() {
-	p := n.current()
-	if p == nil || p.isDead() || n.paused() > 0 {
-		return
-	}
-	l, g := p.has()
-	if l == nil || g == nil || p.releasing.Load() || l.Err() != nil {
-		return
-	}
-	c := &node{Node: n.Node, w: n.w, owner: n.owner, machine: n.machine.clone(), wake: make(chan struct{}, 1)}
-	q := newProcess(c, 0)
-	q.isClone = true
-	clock := seam.CloneClock(l.Clock(), c.machine)
-	if n.w.Guarded {
-		c.machine.generation.Store(uint64(len(n.w.snapshotNodes())))
-	}
-	leaseClone, seq, bound := seam.CloneLease(l, client{p: q}, clock, &c.machine.generation)
-	if leaseClone == nil {
-		return
-	}
-	if n.w.Guarded && n.w.chance(50) { // the original resumes from the snapshot, too
-		n.machine.generation.Store(uint64(len(n.w.snapshotNodes())) + 1<<32)
-	}
-	q.lease, q.worker = leaseClone.(*lease.Lease), l.Worker()
-	q.grant, q.replacements = q.lease.Grant(), q.lease.Stats().Replacements
-	n.w.store.sharesAll(p, q)
-	q.gen = seam.CloneGenerator(g, q.lease, clock).(*snowflake.Generator)
-	p.mu.Lock()
-	q.lastID = p.lastID
-	p.mu.Unlock()
-	n.mu.Lock()
-	c.lastID = n.lastID
-	n.mu.Unlock()
-	c.first = q
-	n.w.mu.Lock()
-	c.id = len(n.w.nodes)
-	q.name = fmt.Sprintf("node %d (clone of %d)", c.id, n.id)
-	n.w.nodes = append(n.w.nodes, c)
-	if n.w.Guarded {
-		bound = time.Time{} // the copies have no window in common
-	}
-	n.w.clones = append(n.w.clones, cloned{worker: l.Worker(), seq: seq, bound: bound, at: n.machine.Wall()})
-	n.w.totals["clones"]++
-	n.w.mu.Unlock()
-	n.w.logf("%v: cloned as node %d, worker %d, clock sequence %d until %v", p, c.id, l.Worker(), seq, bound.Format(timeFormat))
-	n.w.wg.Go(c.run)
-}
-
-const timeFormat = "15:04:05.000000"
-
 // process is one run of the program on a node.
 type process struct {
 	*node
@@ -209,41 +23,51 @@ type process struct {
 	ctx    context.Context // of the lease
 	cancel context.CancelFunc
 	dead   chan struct{}
+	once   sync.Once // guards its death
 
-	// armed is the point at which the process crashes: one of callPoints.
-	armed atomic.Value
-
+	isClone   bool
+	armed     atomic.Value // the point of callPoints at which it crashes
 	gatedFor  atomic.Int64 // the total duration of its pauses
 	inCall    atomic.Bool  // of the generator
 	releasing atomic.Bool
 	acquiring atomic.Bool
 
-	mu   sync.Mutex
-	once sync.Once // guards its death
+	mu       sync.Mutex
+	lease    *lease.Lease
+	gen      *snowflake.Generator
+	requests requests
 
-	second   time.Duration // the beginning of the current second
-	requests int           // the requests to the store in the current second
+	saves
+	caller
+}
 
-	lease *lease.Lease
-	gen   *snowflake.Generator
+// requests counts a process's requests to the store in the current second.
+type requests struct {
+	second time.Duration // its beginning
+	n      int
+}
 
-	// The store's lock guards these:
-	took  map[int]bool // the worker IDs that it has had
+// saves is what the store has heard of a process. The store's lock guards it.
+type saves struct {
+	took  map[int]bool // the worker IDs that the process has had
 	heard time.Time    // the time of its last save
 	late  time.Time    // the time of its last save that came after more than a window
+}
 
-	// The caller's goroutine alone uses these:
-	worker  int
-	robbed  bool // a clone of an earlier holder may take its worker ID
-	lastID  snowflake.ID
-	isClone bool
-	top     int64 // the last tick
-	life
+// caller is what the goroutine that calls the generator has seen. No other goroutine uses it.
+type caller struct {
+	worker       int
+	robbed       bool         // a clone of an earlier holder may take the worker ID
+	lastID       snowflake.ID // the last ID, or -1 if the next may be less
+	top          int64        // the last tick
+	grant        snowflake.Grant
+	began        time.Time // the beginning of the first grant, below which no ID is issued
+	replacements uint64
 }
 
 func newProcess(n *node, run int) *process {
-	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), lastID: -1,
-		took: map[int]bool{}, top: -1}
+	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}),
+		saves: saves{took: map[int]bool{}}, caller: caller{lastID: -1, top: -1}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -370,24 +194,6 @@ func (p *process) gap() time.Duration {
 	return max(p.Gap, min(10*p.Gap, 200*ms))
 }
 
-// issues records the time of a call that got IDs.
-func (n *node) issues() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := time.Now()
-	if now.Sub(n.issuedAt) > n.tolerance() {
-		n.backAt = now
-	}
-	n.issuedAt = now
-}
-
-// note records the error of the last call.
-func (n *node) note(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.lastErr = err
-}
-
 // begin makes the lease and the generator.
 func (p *process) begin() bool {
 	o := &snowflake.Options{
@@ -400,7 +206,7 @@ func (p *process) begin() bool {
 	var g *snowflake.Generator
 	l, err := p.acquire(p.w.patience())
 	if err == nil {
-		p.worker, p.grant, p.life.begin = l.Worker(), l.Grant(), l.Grant().From
+		p.worker, p.grant, p.began = l.Worker(), l.Grant(), l.Grant().From
 		p.w.count("leases", 1)
 		p.gets(l, nil)
 		p.killLease()

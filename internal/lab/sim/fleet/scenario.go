@@ -35,7 +35,7 @@ type Scenario struct {
 	Faults time.Duration // the span of the random faults
 	Events []Event
 
-	Troubles []Plan // after the recovery from the random faults
+	Troubles []Event // after the recovery from the random faults
 }
 
 // Node is a host, which runs one process after another.
@@ -52,20 +52,20 @@ type Node struct {
 	Absent bool          // left out by Shrink
 }
 
-// Event is a fault, or load.
+// Event is a fault, load, or a trouble.
 type Event struct {
-	At   time.Duration // since the start of the run
-	Node int
+	At   time.Duration // since the start of the run; a trouble comes when all is well
+	Node int           // the node, if the event affects one
 	Kind Kind
-	For  time.Duration // duration
-	By   time.Duration // distance, or delay
+	For  time.Duration // the duration of the fault, or of the trouble's cause
+	By   time.Duration // distance, delay, or the error of a clock
 	N    int           // depends on the Kind
 }
 
-// Kind is a kind of Event.
+// Kind is a kind of Event. Bounds has the kinds of troubles.
 type Kind string
 
-// The kinds of events.
+// The kinds of faults and of load.
 const (
 	Step         Kind = "the wall clock steps"                // By: distance
 	Rate         Kind = "the wall clock runs at another rate" // N: parts per million

@@ -39,14 +39,13 @@ func with(s *Scenario, parts []int) *Scenario {
 	for i := range c.Nodes {
 		c.Nodes[i].Absent = c.Nodes[i].Absent || !slices.Contains(parts, i)
 	}
-	for i, e := range s.Events {
-		if slices.Contains(parts, len(s.Nodes)+i) {
+	for i, e := range slices.Concat(s.Events, s.Troubles) {
+		switch {
+		case !slices.Contains(parts, len(s.Nodes)+i):
+		case i < len(s.Events):
 			c.Events = append(c.Events, e)
-		}
-	}
-	for i, t := range s.Troubles {
-		if slices.Contains(parts, len(s.Nodes)+len(s.Events)+i) {
-			c.Troubles = append(c.Troubles, t)
+		default:
+			c.Troubles = append(c.Troubles, e)
 		}
 	}
 	return &c

@@ -18,26 +18,13 @@ import (
 // end of each cause, all is well within the bounds of its kind. During a deployment and growth, all
 // is well throughout.
 
-// Plan is a planned trouble.
-type Plan struct {
-	Trouble Trouble
-	Node    int           // the node, if the trouble affects one process
-	For     time.Duration // the duration of the cause
-	By      time.Duration // the error of a clock
-	N       int           // selects a number or an entry
-}
-
-func (t Plan) String() string {
-	return fmt.Sprintf("%s (node %d, for %v, by %v, %d)", t.Trouble, t.Node, t.For, t.By, t.N)
-}
-
 // plan returns n random troubles. Their dice do not depend on the rest of the scenario.
-func (s *Scenario) plan(n int) (all []Plan) {
+func (s *Scenario) plan(n int) (all []Event) {
 	r := rand.New(rand.NewPCG(s.Seed, 4))
 	lost := slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == StoreWiped })
 	single := slices.DeleteFunc(slices.Clone(Bounds), func(l Limits) bool { return l.Watermark.Lag })
 	for len(all) < n {
-		t := Plan{Trouble: single[r.IntN(len(single))].Trouble, Node: r.IntN(len(s.Nodes)), N: r.IntN(300),
+		t := Event{Kind: single[r.IntN(len(single))].Trouble, Node: r.IntN(len(s.Nodes)), N: r.IntN(300),
 			For: s.Window/4 + randomTime(r, 3*s.Window), By: time.Duration(1+r.IntN(7200)) * time.Second}
 		if r.IntN(2) == 0 {
 			t.By = s.Window/4 + randomTime(r, 2*s.Window)
@@ -46,10 +33,10 @@ func (s *Scenario) plan(n int) (all []Plan) {
 			t.By = -t.By
 		}
 		possible := true
-		switch t.Trouble {
+		switch t.Kind {
 		case Wipe, WipeOutage, WipePause, OutageWipe, Unreadable, WipeClock:
 			// These take three minutes, so they are rare, and not of short windows.
-			possible = r.IntN(3) == 0 && s.Window >= time.Second && (t.Trouble != WipeClock || s.OwnClock)
+			possible = r.IntN(3) == 0 && s.Window >= time.Second && (t.Kind != WipeClock || s.OwnClock)
 			if lost { // nothing is promised if a mark is lost alone, and later its record: lose all
 				t.N -= t.N % 3
 			}
@@ -97,16 +84,16 @@ func Rolling(seed uint64) *Scenario {
 		n.Stops, n.Stays, n.Spared = false, false, false
 	}
 	by := []time.Duration{time.Second, 5 * time.Second}[seed/everyRolling/2%2]
-	s.Troubles = []Plan{{Trouble: Deployment, By: by}, {Trouble: Growth, By: by}}
+	s.Troubles = []Event{{Kind: Deployment, By: by}, {Kind: Growth, By: by}}
 	if seed/everyRolling%2 == 0 {
 		s.Floors = int(s.Window / time.Second)
-		s.Troubles = []Plan{{Trouble: DeploymentFloor, By: by}, {Trouble: GrowthFloor, By: by}}
+		s.Troubles = []Event{{Kind: DeploymentFloor, By: by}, {Kind: GrowthFloor, By: by}}
 	}
 	return s
 }
 
 // victim returns the node that a trouble affects.
-func (w *world) victim(t Plan) *node {
+func (w *world) victim(t Event) *node {
 	var present []*node
 	for _, n := range w.snapshotNodes() {
 		if !n.Absent {
@@ -119,7 +106,7 @@ func (w *world) victim(t Plan) *node {
 // befalls applies a trouble, and returns at the end of its cause. It returns false if the run ends
 // first.
 func (w *world) befalls(v *vigil) bool {
-	t, n, s := v.plan, v.victim, w.store
+	t, n, s := v.trouble, v.victim, w.store
 	down := func(d time.Duration) bool {
 		s.faults.last(w, Event{Kind: StoreDown, For: d})
 		return !w.isEnded()
@@ -132,7 +119,7 @@ func (w *world) befalls(v *vigil) bool {
 	}
 	lasts := func() bool { return w.sleep(t.For) }
 	kill := func() { n.end(Event{Kind: Crash, By: us}) }
-	switch t.Trouble {
+	switch t.Kind {
 	case OneCrash:
 		kill()
 	case Kills:
@@ -160,7 +147,7 @@ func (w *world) befalls(v *vigil) bool {
 	case EngineClock:
 		return wrong(s.machine, t.By, lasts)
 	case ReaderClock:
-		return wrong(w.reader.machine, t.By, lasts)
+		return wrong(v.reader.machine, t.By, lasts)
 	case HolderClock:
 		if most := w.maxLeap() - ms; !w.OwnClock { // a longer leap is accepted
 			t.For = min(t.For, most)
@@ -196,7 +183,7 @@ func (w *world) rolls(v *vigil, start func(i int)) bool {
 	}
 	v.restart()
 	for i := range rolled {
-		if start(i); !w.sleep(v.plan.By) {
+		if start(i); !w.sleep(v.trouble.By) {
 			return false
 		}
 	}
@@ -208,7 +195,7 @@ func (w *world) grows(v *vigil, i int) {
 	p := w.stranger(fmt.Sprintf("occupant-%d", i))
 	l, err := p.acquire(w.slack())
 	if err != nil {
-		w.fail("bound", "%s: process %d has no worker ID after %v: %v", v.plan.Trouble, i, w.slack(), err)
+		w.fail("bound", "%s: process %d has no worker ID after %v: %v", v.trouble.Kind, i, w.slack(), err)
 		return
 	}
 	p.generates(l)
@@ -228,10 +215,10 @@ func (w *world) fills(v *vigil) bool {
 		all = append(all, p)
 	}
 	v.filled = len(all) > 0
-	if v.plan.Trouble == FullRange && v.filled {
+	if v.trouble.Kind == FullRange && v.filled {
 		v.others, all = all[1:], all[:1]
 		v.comes(w, 0)
-		if !w.sleep(v.plan.For) {
+		if !w.sleep(v.trouble.For) {
 			return false
 		}
 		if v.isIn() {

@@ -5,7 +5,6 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -13,20 +12,20 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/internal/lab/sim/seam"
 	"github.com/seed-5394e6b1/snowflake/internal/times"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // vigil is the watch over a fleet during a trouble and until it is well again.
 type vigil struct {
-	plan   Plan
-	victim *node
-	begun  time.Time     // the beginning of the cause
-	over   time.Time     // the end of the cause
-	others []*process    // processes outside the fleet, which end with the vigil
-	filled bool          // processes outside the fleet hold all free worker IDs
-	ends   chan struct{} // closed at the end of the vigil
+	trouble Event
+	victim  *node
+	reader  *reader
+	begun   time.Time     // the beginning of the cause
+	over    time.Time     // the end of the cause
+	others  []*process    // processes outside the fleet, which end with the vigil
+	filled  bool          // processes outside the fleet hold all free worker IDs
+	ends    chan struct{} // closed at the end of the vigil
 
 	mu      sync.Mutex
 	awaited bool          // a newcomer is waiting for a worker ID, or has got it
@@ -47,9 +46,9 @@ func (v *vigil) restart() {
 // endures applies the troubles one after another, each when all is well.
 func (w *world) endures() {
 	w.troubled.Store(true)
-	w.reader = newReader(w)
+	r := newReader(w)
 	for _, t := range w.Troubles {
-		if !w.settles() || !w.endure(t) {
+		if !w.settles() || !w.endure(t, r) {
 			return
 		}
 	}
@@ -166,15 +165,15 @@ func (w *world) slack() time.Duration {
 }
 
 // endure applies a trouble and checks its limits. It returns false if the run ends.
-func (w *world) endure(t Plan) bool {
-	v := &vigil{plan: t, victim: w.victim(t), begun: time.Now(), ends: make(chan struct{})}
-	w.logf("EVENT: node %d: TROUBLE: %v", v.victim.id, t)
+func (w *world) endure(t Event, r *reader) bool {
+	v := &vigil{trouble: t, victim: w.victim(t), reader: r, begun: time.Now(), ends: make(chan struct{})}
+	w.logf("EVENT: trouble: %v", t)
 	w.count("troubles", 1)
-	w.wg.Go(func() { w.reader.reads(v) })
+	w.wg.Go(func() { r.reads(v) })
 	defer func() {
 		close(v.ends)
 		for _, p := range v.others {
-			if t.Trouble == FullRange {
+			if t.Kind == FullRange {
 				p.kill("crash")
 			} else {
 				w.wg.Go(p.release)
@@ -189,19 +188,19 @@ func (w *world) endure(t Plan) bool {
 	v.mu.Unlock()
 	w.logf("EVENT: node %d: the cause of the trouble is over", v.victim.id)
 	switch {
-	case t.Trouble == ShortStarts && v.filled:
+	case t.Kind == ShortStarts && v.filled:
 		v.comes(w, w.Window/2)
-	case t.Trouble != FullRange && t.Trouble != ShortStarts && w.mayStart(0):
+	case t.Kind != FullRange && t.Kind != ShortStarts && w.mayStart(0):
 		v.comes(w, 0)
 	}
-	l := limitsOf(t.Trouble)
+	l := limitsOf(t.Kind)
 	most := max(l.Issue.of(w), l.Start.of(w), l.Watermark.of(w)) + w.more(l) + 3*w.slack()
 	for {
 		if !w.sleep(w.Window / 4) {
 			return false
 		}
 		if why := v.lateness(w, l); why != "" {
-			w.fail("bound", "%s: %s", t.Trouble, why)
+			w.fail("bound", "%s: %s", t.Kind, why)
 			return false
 		}
 		if v.isWell(w) || time.Since(v.over) > most+2*w.Window {
@@ -220,7 +219,7 @@ func (v *vigil) comes(w *world, limit time.Duration) {
 	v.mu.Unlock()
 	owner := newcomer
 	if w.Reuse != lease.ReuseKeep {
-		owner = fmt.Sprintf("%s-%d", newcomer, len(v.plan.Trouble)+int(time.Since(w.begun)/time.Second))
+		owner = fmt.Sprintf("%s-%d", newcomer, len(v.trouble.Kind)+int(time.Since(w.begun)/time.Second))
 	}
 	w.wg.Go(func() {
 		for !v.hasEnded() {
@@ -325,7 +324,7 @@ func (v *vigil) lateness(w *world, l Limits) string {
 	switch {
 	case l.Watermark.Lag:
 		from, most = v.begun, 0
-	case v.plan.Trouble == Kills:
+	case v.trouble.Kind == Kills:
 		from = v.begun
 	}
 	if v.late.Sub(from) > most {
@@ -368,7 +367,7 @@ func (v *vigil) isWell(w *world) bool {
 // measure records the times of a trouble, if the run is comparable: with windows of 3 s, short
 // ticks and a fast network.
 func (v *vigil) measure(w *world) {
-	rolls := limitsOf(v.plan.Trouble).Watermark.Lag
+	rolls := limitsOf(v.trouble.Kind).Watermark.Lag
 	if w.Window != 3*time.Second && !rolls || w.Layout.Unit > 10*ms || w.Network > ms || w.Late > ms {
 		return
 	}
@@ -383,14 +382,14 @@ func (v *vigil) measure(w *world) {
 	worst.Runs = 1
 	worst.Start = afterwards(v.started, v.over)
 	from := v.over
-	if v.plan.Trouble == Kills {
+	if v.trouble.Kind == Kills {
 		from = v.begun
 	}
 	worst.Watermark = afterwards(v.late, from)
 	if rolls {
 		worst.Watermark = v.lag
 	}
-	w.worst.add(v.plan.Trouble, worst)
+	w.found.Worst.add(v.trouble.Kind, worst)
 }
 
 // Took has the longest times measured of a trouble, as in Limits, with windows of 3 s or, in
@@ -401,9 +400,9 @@ type Took struct {
 }
 
 // Worst has the longest times of each trouble.
-type Worst map[Trouble]Took
+type Worst map[Kind]Took
 
-func (m Worst) add(t Trouble, o Took) {
+func (m Worst) add(t Kind, o Took) {
 	is := m[t]
 	m[t] = Took{is.Runs + o.Runs, max(is.Issue, o.Issue), max(is.Start, o.Start), max(is.Watermark, o.Watermark)}
 }
@@ -413,74 +412,4 @@ func (m Worst) Add(o Worst) {
 	for t, took := range o {
 		m.add(t, took)
 	}
-}
-
-// reader reads the watermark during the troubles. In half of the seeds it forgets its earlier
-// readings, as a command does, if the clock of its host or of the store then tells it which holders
-// are dead.
-type reader struct {
-	*process
-	forgets bool
-	reading *lease.WatermarkReader
-}
-
-func newReader(w *world) *reader {
-	p := w.stranger("reader")
-	return &reader{p, w.Seed%4 < 2, lease.NewWatermarkReader(client{p: p})}
-}
-
-// reads reads the watermark until the vigil ends.
-func (r *reader) reads(v *vigil) {
-	w := r.w
-	most := 2*w.Window + w.slack()
-	if l := limitsOf(v.plan.Trouble).Watermark; l.Lag {
-		most = l.of(w)
-	}
-	for w.sleep(min(max(w.Window/8, 100*ms), time.Second)) && !v.hasEnded() {
-		if r.forgets && (w.OneHost || w.OwnClock && limitsOf(v.plan.Trouble).Watermark.Plus == 0) {
-			r.reading = lease.NewWatermarkReader(client{p: r.process})
-		}
-		due := w.dueMark(r.machine)
-		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), seam.Reader{}, r.machine), w.Window+w.slack())
-		m, err := r.reading.Read(ctx)
-		cancel()
-		if errors.Is(err, errDead) {
-			continue
-		}
-		at := w.Layout.Decode(m.ID).Time
-		late, because := due.Sub(at), m.Why
-		if err != nil {
-			late, because = 0, err.Error()
-		}
-		v.mu.Lock()
-		v.lag = max(v.lag, late)
-		v.mu.Unlock()
-		if err != nil || late > most {
-			w.logf("reader: the watermark is late by %v: %s", late, because)
-			v.mu.Lock()
-			v.late, v.because = time.Now(), fmt.Sprintf("it is %v behind: %s", late, because)
-			v.mu.Unlock()
-		}
-	}
-}
-
-// dueMark returns the time that the watermark follows: the reading of the clock furthest behind,
-// but no later than the latest bound.
-func (w *world) dueMark(reader *machine) time.Time {
-	due := w.now()
-	for _, m := range []*machine{reader, w.store.machine} {
-		due = times.Earlier(due, m.Wall())
-	}
-	for _, n := range w.snapshotNodes() {
-		if !n.Absent {
-			due = times.Earlier(due, n.machine.Wall())
-		}
-	}
-	var bound time.Time
-	w.store.mu.Lock()
-	for _, is := range w.store.workers {
-		bound = times.Later(bound, last(is.record))
-	}
-	w.store.mu.Unlock()
-	return times.Earlier(due, bound)
 }

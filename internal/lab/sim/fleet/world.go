@@ -35,12 +35,12 @@ type Settings struct {
 	From, To, Every uint64 // the seeds from From to To-1, in steps of Every
 	Nodes           int    // the nodes of each fleet; 0: the seed decides
 
-	Troubles bool    // more troubles, and no random faults
-	Trouble  Trouble // with Troubles: this trouble alone, and no seeds without it
-	Mutant   string  // the mutant that is switched on
-	Trace    bool    // print the trace of each run
-	Brief    bool    // do not explain a failure
-	Report   string  // the file to which the Report is appended
+	Troubles bool   // more troubles, and no random faults
+	Trouble  Kind   // with Troubles: this trouble alone, and no seeds without it
+	Mutant   string // the mutant that is switched on
+	Trace    bool   // print the trace of each run
+	Brief    bool   // do not explain a failure
+	Report   string // the file to which the Report is appended
 }
 
 // Report is the result of many seeds.
@@ -75,40 +75,19 @@ type world struct {
 	*Scenario
 	begun    time.Time // the virtual time of the start
 	store    *store
-	nodes    []*node
+	ids      ledger
 	wg       sync.WaitGroup
 	gates    atomic.Int64  // the number of pauses so far
 	over     atomic.Bool   // the random faults have ended
 	troubled atomic.Bool   // the troubles have begun
 	done     chan struct{} // closed at the end of the run
 	end      func()        // ends the run, as the first failure does
+	tracing  bool
 
-	mu      sync.Mutex
-	rand    *rand.Rand // decides about the network and the load
-	trace   []string
-	tracing bool
-	totals  Totals
-	failure *Failure
-	issued  map[snowflake.ID]issue
-	last    map[[2]int]int64 // the last tick issued, by worker and clock sequence
-	clones  []cloned
-	worst   Worst
-
-	reader *reader // reads the watermark during the troubles
-
-	watermark snowflake.ID // the highest one read
-}
-
-// issue is the issuer of an ID, and the time since the start of the run.
-type issue struct {
-	by *process
-	at time.Duration
-}
-
-// cloned is a window that the processes of a cloned machine have in common.
-type cloned struct {
-	worker, seq int
-	bound, at   time.Time // the window's end, and the clock's reading at the cloning
+	mu    sync.Mutex // guards the rest
+	rand  *rand.Rand // decides about the network and the load
+	nodes []*node
+	found Result
 }
 
 // Run runs a scenario. It must be called in a synctest bubble.
@@ -117,12 +96,10 @@ func Run(s *Scenario, tracing bool) *Result {
 		Scenario: s,
 		begun:    time.Now(),
 		done:     make(chan struct{}),
+		ids:      ledger{issued: map[snowflake.ID]issue{}, last: map[[2]int]int64{}},
 		rand:     rand.New(rand.NewPCG(s.Seed, 3)),
 		tracing:  tracing,
-		issued:   map[snowflake.ID]issue{},
-		last:     map[[2]int]int64{},
-		totals:   Totals{},
-		worst:    Worst{},
+		found:    Result{Totals: Totals{}, Worst: Worst{}},
 	}
 	w.end = sync.OnceFunc(func() { close(w.done) })
 	seam.Reset(s.Seed, w.late)
@@ -142,8 +119,8 @@ func Run(s *Scenario, tracing bool) *Result {
 			w.wg.Go(n.run)
 		}
 	}
-	for n := range 1 + int(s.Seed%2) {
-		w.wg.Go(func() { w.poll(n) })
+	for range 1 + s.Seed%2 {
+		w.wg.Go(w.poll)
 	}
 	if w.play() {
 		w.finish()
@@ -153,7 +130,7 @@ func Run(s *Scenario, tracing bool) *Result {
 	took := time.Since(w.begun)
 	time.Sleep(24 * time.Hour) // until all pauses have ended
 	w.count("node-seconds", uint64(took.Seconds()*float64(len(w.nodes))))
-	return &Result{w.failure, w.trace, w.totals, w.worst}
+	return &w.found
 }
 
 // settling returns the time within which the effects of the random faults end: ten windows and ten
@@ -279,7 +256,7 @@ func (w *world) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.tracing && !w.isEnded() {
-		w.trace = append(w.trace, fmt.Sprintf("%11v  ", time.Since(w.begun).Round(time.Microsecond))+fmt.Sprintf(format, args...))
+		w.found.Trace = append(w.found.Trace, fmt.Sprintf("%11v  ", time.Since(w.begun).Round(time.Microsecond))+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -288,8 +265,8 @@ func (w *world) fail(promise, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	w.logf("BROKEN: %s: %s", promise, detail)
 	w.mu.Lock()
-	if w.failure == nil && !w.isEnded() {
-		w.failure = &Failure{promise, detail}
+	if w.found.Failure == nil && !w.isEnded() {
+		w.found.Failure = &Failure{promise, detail}
 	}
 	w.mu.Unlock()
 	w.end()
@@ -298,7 +275,7 @@ func (w *world) fail(promise, format string, args ...any) {
 func (w *world) count(what string, n uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.totals[what] += n
+	w.found.Totals[what] += n
 }
 
 // apply applies an event, and returns at its end.
