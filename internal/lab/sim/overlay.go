@@ -22,6 +22,7 @@ import (
 //     timers, random numbers and disk are replaced by files that use the simulator's.
 //   - The two files limits.go are replaced by files with lower limits.
 //   - A file is added with which a lease can be cloned, and probes report grants.
+//   - Each record is decoded once.
 //   - The code contains the mutants.
 //
 // The compiler gets the changed files by go build -overlay, so the source and all other builds stay
@@ -33,12 +34,17 @@ import (
 //go:embed replaced added
 var seamFiles embed.FS
 
-// probes are edits that report grants to the simulator.
+// probes are edits that report grants to the simulator, and remember decoded records.
 var probes = must(parseMutants("overlay.go", `
 name: probes
 +++ lease/lease.go
  func (l *Lease) grantWindow(t *tenure.Tenure) {
 +	l.grants(t)
++++ lease/internal/protocol/record.go
+-func DecodeRecord(worker int, e driver.Entry) (Record, error) {
++func DecodeRecord(worker int, e driver.Entry) (Record, error) { return decodeOnce(worker, e) }
++
++func decodeRecord(worker int, e driver.Entry) (Record, error) {
 `))
 
 // switches is the text of a file that is added to each package with mutants.

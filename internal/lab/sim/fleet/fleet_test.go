@@ -50,7 +50,11 @@ func (s Settings) search(t *testing.T) Report {
 			continue
 		}
 		report.Seeds++
-		r := run(t, one, s.Trace)
+		r := run(t, one, s.Trace || s.Twice)
+		if s.Twice && !slices.Equal(slices.Sorted(slices.Values(r.Trace)), slices.Sorted(slices.Values(run(t, one, true).Trace))) {
+			t.Logf("seed %d has two traces", seed)
+			report.Totals[TwoTraces]++
+		}
 		report.Totals.Add(r.Totals)
 		report.Worst.Add(r.Worst)
 		if s.Trace {

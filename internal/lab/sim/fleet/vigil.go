@@ -154,14 +154,11 @@ func last(r record) (bound time.Time) {
 // slack is the time that a step of the protocol may take in addition to windows: for the network,
 // for timers, and for the gaps between a node's calls.
 func (w *world) slack() time.Duration {
-	slowest := time.Duration(0)
-	for _, n := range w.Nodes {
-		slowest = max(slowest, n.Gap)
-	}
+	slowest := max(w.slowest, 200*ms)
 	if w.isWiped() {
 		slowest = max(slowest, time.Second)
 	}
-	return time.Second + 20*w.Layout.Unit + 4*max(slowest, 200*ms) + 40*(w.Network+w.Late)
+	return time.Second + 20*w.Layout.Unit + 4*slowest + 40*(w.Network+w.Late)
 }
 
 // endure applies a trouble and checks its limits. It returns false if the run ends.

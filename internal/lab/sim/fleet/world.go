@@ -40,6 +40,7 @@ type Settings struct {
 	Mutant   string // the mutant that is switched on
 	Trace    bool   // print the trace of each run
 	Brief    bool   // do not explain a failure
+	Twice    bool   // run each seed twice, and count those with two traces
 	Report   string // the file to which the Report is appended
 }
 
@@ -55,6 +56,9 @@ type Report struct {
 
 // Totals counts events by name. Counted has the names.
 type Totals map[string]uint64
+
+// TwoTraces counts the seeds whose runs differ, with Settings.Twice.
+const TwoTraces = "seeds with two traces"
 
 // Counted has the names whose counts are not zero after many seeds.
 var Counted = []string{
@@ -83,6 +87,7 @@ type world struct {
 	done     chan struct{} // closed at the end of the run
 	end      func()        // ends the run, as the first failure does
 	tracing  bool
+	slowest  time.Duration // the longest Node.Gap
 
 	mu    sync.Mutex // guards the rest
 	rand  *rand.Rand // decides about the network and the load
@@ -104,7 +109,7 @@ func Run(s *Scenario, tracing bool) *Result {
 	w.end = sync.OnceFunc(func() { close(w.done) })
 	seam.Reset(s.Seed, w.late)
 	for i, c := range s.Nodes {
-		w.nodes = append(w.nodes, newNode(w, i, c))
+		w.nodes, w.slowest = append(w.nodes, newNode(w, i, c)), max(w.slowest, c.Gap)
 	}
 	if s.OneHost {
 		seam.BootClock = func() (string, time.Duration) { return "host", time.Since(w.begun) }
@@ -273,6 +278,9 @@ func (w *world) fail(promise, format string, args ...any) {
 }
 
 func (w *world) count(what string, n uint64) {
+	if n == 0 {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.found.Totals[what] += n
