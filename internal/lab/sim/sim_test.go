@@ -53,13 +53,18 @@ func seeds(full uint64) uint64 {
 	return depth.Of(4, full)
 }
 
-func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
-	s := fleet.Settings{To: seeds(100)}
+// simulated runs seeds, of which none may fail.
+func simulated(t *testing.T, s fleet.Settings) []fleet.Report {
 	var out bytes.Buffer
 	begun := time.Now()
-	reports, err := run(program, runtime.NumCPU(), s, &out)
+	reports, err := run(program, int(min(s.To-s.From, uint64(runtime.NumCPU()))), s, &out)
 	require.NoError(t, err, out.String())
 	t.Log(summary(reports, time.Since(begun)))
+	return reports
+}
+
+func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
+	reports := simulated(t, fleet.Settings{To: seeds(100)})
 	if !depth.Full() || depth.Race {
 		return
 	}
@@ -72,11 +77,8 @@ func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
 // Random faults mostly leave effects behind, such as a wrong clock, after which no trouble is
 // tried. These runs have none.
 func TestEachTroubleIsOverWithinItsBound(t *testing.T) {
-	var out bytes.Buffer
-	begun := time.Now()
-	reports, err := run(program, runtime.NumCPU(), fleet.Settings{To: seeds(120), Troubles: true}, &out)
-	require.NoError(t, err, out.String())
-	t.Log(summary(reports, time.Since(begun)) + "\n" + worst(reports))
+	reports := simulated(t, fleet.Settings{To: seeds(120), Troubles: true})
+	t.Log(worst(reports))
 	total, _ := sum(reports)
 	assert.Greater(t, total["troubles"], 2*seeds(120))
 }
@@ -147,16 +149,11 @@ func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
 		t.Skip("takes long with the race detector")
 	}
 	t.Parallel()
-	var out bytes.Buffer
-	_, err := run(program, 1, fleet.Settings{From: 20, To: 21, Nodes: depth.Of(64, 256)}, &out)
-	require.NoError(t, err, out.String())
+	simulated(t, fleet.Settings{From: 20, To: 21, Nodes: depth.Of(64, 256)})
 }
 
 func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
-	var out bytes.Buffer
-	reports, err := run(program, runtime.NumCPU(), fleet.Settings{To: seeds(12), Twice: true}, &out)
-	require.NoError(t, err, out.String())
-	total, _ := sum(reports)
+	total, _ := sum(simulated(t, fleet.Settings{To: seeds(12), Twice: true}))
 	assert.LessOrEqual(t, total[fleet.TwoTraces], uint64(1))
 }
 

@@ -246,13 +246,6 @@ func (s *store) checkGranted(token string, worker, seq int, to time.Time) {
 func (s *store) checkSave(p *process, old, r *record) {
 	w := s.w
 	taken := old.Token != "" && old.Token != r.Token
-	if r.Reuse == lease.ReuseKeep && r.State == lease.StateHeld && !s.wiped.Load() {
-		for _, is := range s.workers {
-			if o := is.record; o.Owner == r.Owner && o.Worker != r.Worker && o.State != lease.StateSpent {
-				w.fail("reuse", "%v takes worker %d, and has %d, which is kept for it", p, r.Worker, o.Worker)
-			}
-		}
-	}
 	switch {
 	case taken && old.Reuse == lease.ReuseOnce:
 		w.fail("reuse", "%v takes worker %d, which was used once: %v", p, r.Worker, old)
@@ -315,16 +308,6 @@ func (w *world) startOf(tick int64) time.Time {
 
 // hostWasCloned reports whether the hypervisor has reported a clone of p's host.
 func (p *process) hostWasCloned() bool { return p.machine.generation.Load() > 0 }
-
-// checkLoss checks that a lease is lost only to another process.
-func (p *process) checkLoss() {
-	if p.hostWasCloned() || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.ids.hasClone(p.worker) || p.w.isWiped() {
-		return
-	}
-	if p.tookLast(p.worker) {
-		p.w.fail("loss", "%v lost worker %d to nobody: %v", p, p.worker, p.lease.Err())
-	}
-}
 
 // checkRelease checks that a released worker ID can be taken at once: from its first unstamped
 // instant or, if the watermark may have passed that, from its last floor.

@@ -3,8 +3,10 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -21,8 +23,11 @@ func (w *world) patience() time.Duration {
 	if !w.over.Load() && w.chance(25) {
 		return w.Window/4 + w.up(2*w.Window)
 	}
-	return 5*w.Window + 10*time.Second
+	return w.longest()
 }
+
+// longest is longer than any wait of Acquire, unless entries are lost.
+func (w *world) longest() time.Duration { return 5*w.Window + 10*time.Second }
 
 // acquire makes a lease with a time-out, and checks that Acquire returns within it.
 func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
@@ -34,9 +39,6 @@ func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
 	}
 	if w.Guarded {
 		o.VMClock = p.machine.vmClock()
-	}
-	if p.Stops {
-		o.OnLoss = lease.Stop
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, limit)
 	defer cancel()
@@ -54,17 +56,10 @@ func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
 // hasEnded reports whether the lease has ended, which ends the program.
 func (p *process) hasEnded() bool {
 	err := p.lease.Err()
-	if err == nil {
-		return false
-	}
 	if errors.Is(err, lease.ErrLost) {
-		if !p.Stops {
-			p.w.fail("loss", "%v: its lease has ended: %v", p, err)
-		}
-		p.w.count("leases lost", 1)
-		p.checkLoss()
+		p.w.fail("loss", "%v: its lease has ended: %v", p, err)
 	}
-	return true
+	return err != nil
 }
 
 // mayStamp reports whether the process has had a worker ID.
@@ -116,41 +111,28 @@ func (p *process) mayBeExpired(err error) bool {
 	return errors.Is(err, lease.ErrClockLeap) || errors.Is(err, lease.ErrLost) || errors.Is(err, snowflake.ErrClockBackward)
 }
 
-func (w *world) maxLeap() time.Duration {
-	if w.MaxLeap == 0 {
-		return time.Minute
-	}
-	return w.MaxLeap
-}
+func (w *world) maxLeap() time.Duration { return cmp.Or(w.MaxLeap, time.Minute) }
 
-// awaitRecovery waits until all nodes issue IDs again, but no longer than it takes until a leap of
-// a clock is accepted, or until a clock has caught up with a leap.
-func (w *world) awaitRecovery() bool {
-	for end := time.Now().Add(w.maxLeap() + 3*w.Window); time.Now().Before(end); {
-		recovered := true
-		for _, n := range w.snapshotNodes() {
-			recovered = recovered && (n.Absent || n.isAlive() || n.isExcused())
-		}
-		if recovered {
+// recovers checks that all nodes issue IDs again without a restart, unless they are excused. It
+// waits no longer than it takes until a leap of a clock is accepted, or until a clock has caught up
+// with a leap. It returns false if the run ends.
+func (w *world) recovers() bool {
+	for end := time.Now().Add(w.maxLeap() + 3*w.Window); ; {
+		nodes := w.snapshotNodes()
+		i := slices.IndexFunc(nodes, func(n *node) bool { return !n.Absent && !n.isAlive() && !n.isExcused() })
+		if i < 0 {
 			return true
+		}
+		if !time.Now().Before(end) {
+			n := nodes[i]
+			_, last, err := n.steady(w)
+			w.fail("recovery", "node %d has not issued since %v, and all faults ended %v ago: %v", n.id, last.Sub(w.begun),
+				time.Since(w.begun)-w.Faults, err)
 		}
 		if !w.sleep(2 * time.Second) {
 			return false
 		}
 	}
-	return true
-}
-
-// checkAlive checks that a node issues IDs again without a restart, unless it is excused.
-func (n *node) checkAlive() {
-	if n.isAlive() || n.isExcused() {
-		return
-	}
-	n.mu.Lock()
-	issued, err := n.issuedAt, n.lastErr
-	n.mu.Unlock()
-	n.w.fail("recovery", "node %d has not issued since %v, and all faults ended %v ago: %v", n.id,
-		issued.Sub(n.w.begun), time.Since(n.w.begun)-n.w.Faults, err)
 }
 
 func (n *node) isAlive() bool {

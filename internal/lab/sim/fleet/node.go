@@ -178,6 +178,11 @@ func (n *node) clone() {
 	q.grant, q.replacements = q.lease.Grant(), q.lease.Stats().Replacements
 	n.w.store.sharesAll(p, q)
 	q.gen = seam.CloneGenerator(g, q.lease, clock).(*snowflake.Generator)
+	if n.w.Guarded {
+		bound = time.Time{} // the copies have no window in common
+	}
+	n.w.ids.share(cloned{l.Worker(), seq, bound})
+	n.w.count("clones", 1)
 	q.lastID, c.process = p.lastID, q
 	n.mu.Lock()
 	c.lastID = n.lastID
@@ -187,11 +192,6 @@ func (n *node) clone() {
 	q.name = fmt.Sprintf("node %d (clone of %d)", c.id, n.id)
 	n.w.nodes = append(n.w.nodes, c)
 	n.w.mu.Unlock()
-	n.w.count("clones", 1)
-	if n.w.Guarded {
-		bound = time.Time{} // the copies have no window in common
-	}
-	n.w.ids.share(cloned{l.Worker(), seq, bound})
 	n.w.logf("%v: cloned as node %d, worker %d, clock sequence %d until %v", p, c.id, l.Worker(), seq, bound.Format(timeFormat))
 	n.w.wg.Go(c.run)
 }

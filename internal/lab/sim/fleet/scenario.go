@@ -15,27 +15,34 @@ import (
 
 // Scenario is everything that a run depends on.
 type Scenario struct {
-	Seed   uint64
-	Layout snowflake.Layout
-	Start  time.Time // a right clock's reading at the start of the run
+	Seed  uint64
+	Start time.Time // a right clock's reading at the start of the run
+	Leases
+	Surroundings
+	Nodes    []Node
+	Faults   time.Duration // the span of the random faults
+	Events   []Event
+	Troubles []Event // after the recovery from the random faults
+}
 
+// Leases are the options of all leases.
+type Leases struct {
+	Layout  snowflake.Layout
+	Last    int // the last worker ID
+	Reuse   lease.Reuse
+	Window  time.Duration // the longest of the nodes' windows
+	Floors  int           // Options.FloorEvery is this part of a window; 0: it is not set
+	MaxLeap time.Duration
+	History time.Duration
+}
+
+// Surroundings are the properties of the hosts, the network and the store.
+type Surroundings struct {
 	OwnClock bool          // the store has a clock
 	Guarded  bool          // the hypervisor reports clones
 	OneHost  bool          // all nodes and the store share one machine's clocks
-	Reuse    lease.Reuse   // Options.Reuse
-	Window   time.Duration // the longest of the nodes' windows
-	Floors   int           // Options.FloorEvery is this part of a window; 0: it is not set
-	MaxLeap  time.Duration // Options.MaxLeap
-	History  time.Duration // Options.History
-	Last     int           // the last worker ID
 	Late     time.Duration // the longest delay of a timer
 	Network  time.Duration // the longest way of a message without Delay
-
-	Nodes  []Node
-	Faults time.Duration // the span of the random faults
-	Events []Event
-
-	Troubles []Event // after the recovery from the random faults
 }
 
 // Node is a host, which runs one process after another.
@@ -46,7 +53,6 @@ type Node struct {
 	Window time.Duration // Options.Window
 	Bumps  bool          // the policy is ClockSeqPolicy rather than WaitPolicy
 	Gap    time.Duration // the average time between calls
-	Stops  bool          // OnLoss is Stop; the program makes a new lease after each loss
 	Stays  bool          // the wall clock is not set right when the faults end
 	Spared bool          // has no faults, except that the store loses entries
 	Absent bool          // left out by Shrink
@@ -122,16 +128,14 @@ const (
 // New returns the scenario of a seed. If nodes is 0, the seed decides the number of nodes.
 func New(seed uint64, nodes int) *Scenario {
 	r := rand.New(rand.NewPCG(seed, 1))
-	s := &Scenario{
-		Seed:     seed,
-		Start:    time.Date(2026, 11, 21, 12, 0, 0, r.IntN(1e9), time.UTC),
-		OwnClock: r.IntN(3) > 0,
-		Guarded:  r.IntN(2)+0*r.IntN(12) == 0,
-		Reuse:    oneOf(r, lease.ReuseAny, lease.ReuseAny, lease.ReuseAny, lease.ReuseKeep, lease.ReuseOnce),
-		MaxLeap:  oneOf(r, 0, time.Second, 10*time.Second),
-		Network:  oneOf(r, us, ms, 20*ms),
-		Late:     oneOf(r, 0, 0, 0, ms, 3*ms, 20*ms),
-	}
+	s := &Scenario{Seed: seed, Start: time.Date(2026, 11, 21, 12, 0, 0, r.IntN(1e9), time.UTC)}
+	s.OwnClock = r.IntN(3) > 0
+	s.Guarded = r.IntN(2) == 0
+	r.IntN(12) // decides nothing any more, as below: so each seed keeps its world
+	s.Reuse = oneOf(r, lease.ReuseAny, lease.ReuseAny, lease.ReuseAny, lease.ReuseKeep, lease.ReuseOnce)
+	s.MaxLeap = oneOf(r, 0, time.Second, 10*time.Second)
+	s.Network = oneOf(r, us, ms, 20*ms)
+	s.Late = oneOf(r, 0, 0, 0, ms, 3*ms, 20*ms)
 	s.OneHost = r.IntN(4) == 0 && !s.OwnClock
 	if nodes == 0 {
 		nodes = 1 + r.IntN(6)
@@ -172,7 +176,8 @@ func New(seed uint64, nodes int) *Scenario {
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		n.Stops, n.Stays = r.IntN(6) == 0, r.IntN(4) == 0
+		r.IntN(6)
+		n.Stays = r.IntN(4) == 0
 		if n.Stays && r.IntN(2) == 0 {
 			s.Events = append(s.Events, Event{
 				At:   randomTime(r, s.Faults),

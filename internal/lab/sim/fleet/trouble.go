@@ -81,7 +81,7 @@ func Rolling(seed uint64) *Scenario {
 		n := &s.Nodes[i]
 		n.Window, n.Gap = s.Window, time.Second
 		n.Bumps = false
-		n.Stops, n.Stays, n.Spared = false, false, false
+		n.Stays, n.Spared = false, false
 	}
 	by := []time.Duration{time.Second, 5 * time.Second}[seed/everyRolling/2%2]
 	s.Troubles = []Event{{Kind: Deployment, By: by}, {Kind: Growth, By: by}}
@@ -217,7 +217,7 @@ func (w *world) fills(v *vigil) bool {
 	v.filled = len(all) > 0
 	if v.trouble.Kind == FullRange && v.filled {
 		v.others, all = all[1:], all[:1]
-		v.comes(w, 0)
+		v.comes(w, w.longest())
 		if !w.sleep(v.trouble.For) {
 			return false
 		}

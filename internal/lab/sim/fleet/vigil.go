@@ -188,7 +188,7 @@ func (w *world) endure(t Event, r *reader) bool {
 	case t.Kind == ShortStarts && v.filled:
 		v.comes(w, w.Window/2)
 	case t.Kind != FullRange && t.Kind != ShortStarts && w.mayStart(0):
-		v.comes(w, 0)
+		v.comes(w, w.longest())
 	}
 	l := limitsOf(t.Kind)
 	most := max(l.Issue.of(w), l.Start.of(w), l.Watermark.of(w)) + w.more(l) + 3*w.slack()
@@ -208,8 +208,7 @@ func (w *world) endure(t Event, r *reader) bool {
 	return true
 }
 
-// comes starts a newcomer, which asks for a worker ID until it gets one. limit bounds each attempt;
-// 0 is longer than any wait.
+// comes starts a newcomer, which asks for a worker ID until it gets one. limit bounds each attempt.
 func (v *vigil) comes(w *world, limit time.Duration) {
 	v.mu.Lock()
 	v.awaited = true
@@ -221,11 +220,7 @@ func (v *vigil) comes(w *world, limit time.Duration) {
 	w.wg.Go(func() {
 		for !v.hasEnded() {
 			p := w.stranger(owner)
-			within := limit
-			if limit == 0 {
-				within = 5*w.Window + 10*time.Second
-			}
-			l, err := p.acquire(within)
+			l, err := p.acquire(limit)
 			if err == nil {
 				v.mu.Lock()
 				v.started = time.Now()

@@ -188,13 +188,8 @@ func (w *world) finish() {
 	if len(w.Events) == 0 {
 		settle = 3*w.Window + w.slack()
 	}
-	if !w.sleep(settle) || !w.awaitRecovery() {
+	if !w.sleep(settle) || !w.recovers() {
 		return
-	}
-	for _, n := range w.snapshotNodes() {
-		if !n.Absent {
-			n.checkAlive()
-		}
 	}
 	if len(w.Troubles) > 0 {
 		w.endures()
