@@ -106,7 +106,7 @@ func TestSimulatorFindsDefects(t *testing.T) {
 		if !assert.NoErrorf(t, err, "%s: %s", d.mutant, out.String()) || !assert.Len(t, reports, 1) {
 			return
 		}
-		if r := reports[0]; assert.Truef(t, r.Failed, "%s: not found within %d seeds", d.mutant, d.seeds) {
+		if r := reports[0]; assert.NotNilf(t, r.Failure, "%s: not found within %d seeds", d.mutant, d.seeds) {
 			t.Logf("%-66s seed %3d in %.1f s: %v", d.mutant, r.Seed, time.Since(begun).Seconds(), r.Failure)
 			assert.Contains(t, r.Failure.Error(), d.says+string(d.trouble), d.mutant)
 		}

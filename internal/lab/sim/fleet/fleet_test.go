@@ -34,7 +34,7 @@ func TestSeeds(t *testing.T) {
 	debug.SetGCPercent(400)
 	r := s.search(t)
 	s.append(t, r)
-	if r.Failed && !s.Brief {
+	if r.Failure != nil && !s.Brief {
 		s.explain(t, r)
 	}
 }
@@ -61,7 +61,7 @@ func (s Settings) search(t *testing.T) Report {
 			fmt.Println(strings.Join(r.Trace, "\n"))
 		}
 		if r.Failure != nil {
-			report.Failed, report.Seed, report.Failure = true, seed, r.Failure
+			report.Seed, report.Failure = seed, r.Failure
 			break
 		}
 	}
@@ -107,17 +107,6 @@ const (
 	replays = 20
 )
 
-// replay runs a scenario that has failed until it fails again.
-func replay(t *testing.T, s *Scenario) *Result {
-	var result *Result
-	for range replays {
-		if result = run(t, s, true); result.Failure != nil {
-			break
-		}
-	}
-	return result
-}
-
 // explain prints the command that replays a failure, and the trace of a smaller scenario that
 // breaks the same promise.
 func (s Settings) explain(t *testing.T, r Report) {
@@ -135,20 +124,18 @@ func (s Settings) explain(t *testing.T, r Report) {
 		flags += fmt.Sprintf(" -mutant %q", s.Mutant)
 	}
 	t.Errorf("%v\nreplay with: go run ./internal/lab/sim %s", r.Failure, flags)
+	one, small := s.scenario(r.Seed), &Result{}
+	for i := 0; i < replays && small.Failure == nil; i++ {
+		small = run(t, one, true)
+	}
+	require.NotNil(t, small.Failure, "it does not replay in %d runs", replays)
 	begun := time.Now()
-	one := Shrink(s.scenario(r.Seed), r.Failure.Promise, func(one *Scenario) *Result {
+	one, small = Shrink(one, small, func(one *Scenario) *Result {
 		if time.Since(begun) > patience {
 			return &Result{}
 		}
-		return run(t, one, false)
+		return run(t, one, true)
 	})
-	small := replay(t, one)
-	if small.Failure == nil {
-		t.Log("the shorter scenario does not replay; this is the whole one")
-		one = s.scenario(r.Seed)
-		small = replay(t, one)
-	}
-	require.NotNil(t, small.Failure, "it does not replay in %d runs", replays)
 	var present []string
 	for i, n := range one.Nodes {
 		if !n.Absent {

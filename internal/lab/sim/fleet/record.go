@@ -27,9 +27,6 @@ type record struct {
 	Forgotten time.Time     `json:"forgotten"`
 	Window    time.Duration `json:"window"`
 	Least     time.Time     `json:"least"`
-	Prior     struct {
-		To time.Time `json:"to"`
-	} `json:"prior"`
 
 	renewed time.Time // the time of its save, by the store's clock
 }

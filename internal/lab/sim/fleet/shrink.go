@@ -5,22 +5,22 @@ package fleet
 import "slices"
 
 // Shrink returns a smaller scenario that breaks the same promise, without the nodes, events and
-// troubles that the failure does not need. run runs a scenario.
-func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario {
-	nodes := len(s.Nodes)
+// troubles that the failure does not need, and its result. run runs a scenario, and r is what it
+// found in s.
+func Shrink(s *Scenario, r *Result, run func(*Scenario) *Result) (*Scenario, *Result) {
+	smallest, nodes := s, len(s.Nodes)
 	// Nodes are left out first, because runs of fewer nodes are faster.
 	kept := make([]int, nodes+len(s.Events)+len(s.Troubles))
 	for i := range kept {
 		kept[i] = i
 	}
-	smallest := s
 	for size := (nodes + 1) / 2; size > 0; {
 		smaller := false
 		for i := 0; i < len(kept); {
 			fewer := slices.Delete(slices.Clone(kept), i, min(i+size, len(kept)))
 			c := with(s, fewer)
-			if f := run(c).Failure; f != nil && f.Promise == promise {
-				smallest, kept, smaller = c, fewer, true
+			if found := run(c); found.Failure != nil && found.Failure.Promise == r.Failure.Promise {
+				smallest, r, kept, smaller = c, found, fewer, true
 			} else {
 				i += size
 			}
@@ -29,7 +29,7 @@ func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario 
 			size /= 2
 		}
 	}
-	return smallest
+	return smallest, r
 }
 
 // with returns s with the given parts alone. Parts are numbered: nodes, then events, then troubles.

@@ -105,7 +105,6 @@ func (s *store) wipe(e Event) {
 			s.w.logf("store: %s is gone", entry.Key)
 		}
 	}
-	s.faults.change(StoreWiped, 0)
 	s.wiped.Store(true)
 }
 

@@ -47,9 +47,8 @@ type Settings struct {
 // Report is the result of many seeds.
 type Report struct {
 	Seeds   int
-	Failed  bool
 	Seed    uint64   // the first seed that failed
-	Failure *Failure `json:",omitempty"`
+	Failure *Failure // nil: none failed
 	Totals  Totals
 	Worst   Worst
 }
