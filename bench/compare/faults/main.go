@@ -154,6 +154,9 @@ func common(a, b []string) string {
 		seen[id] = true
 	}
 	both := slices.DeleteFunc(slices.Clone(b), func(id string) bool { return !seen[id] })
+	if len(a) == 0 || len(b) == 0 {
+		log.Fatalf("%d and %d IDs: a process without IDs shows nothing", len(a), len(b))
+	}
 	return fmt.Sprintf("%d and %d IDs, %d of them in both", len(a), len(b), len(both))
 }
 
@@ -173,22 +176,21 @@ func run(p peer, dir, at string) []string {
 	return strings.Fields(string(out))
 }
 
-// child issues an ID each millisecond, for 2 s or, if at is "now", until it is killed.
+// child issues an ID each millisecond, for 2 s or, if at is "now", until it is killed. Before the
+// first ID it may wait, as a lease does in a new directory.
 func child(name, dir, at string) {
 	i := slices.IndexFunc(peers, func(p peer) bool { return p.name == name })
-	begun := time.Now()
-	end := begun.Add(2 * time.Second)
+	length := 2 * time.Second
 	if at == "now" {
-		end = begun.Add(time.Hour)
+		length = time.Hour
 	} else {
-		time.FaultWall = must(strconv.ParseInt(at, 10, 64)) - begun.Unix()
+		time.FaultWall = must(strconv.ParseInt(at, 10, 64)) - time.Now().Unix()
 	}
 	n := open(peers[i], dir)
-	for time.Since(begun) < end.Sub(begun) {
+	for begun := time.Now(); time.Since(begun) < length; time.Sleep(time.Millisecond) {
 		if id, err := n(); err == nil {
 			fmt.Println(id)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -212,13 +214,20 @@ type process struct {
 	ids  []string
 }
 
+// started starts a process, and returns when it has issued its first ID.
+
 func started(p peer, dir string) *process {
 	c := &process{cmd: command(p, dir, "now"), done: make(chan struct{})}
 	out := must(c.cmd.StdoutPipe())
 	check(c.cmd.Start())
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		log.Fatalf("%s issued no ID", p.name)
+	}
+	c.ids = append(c.ids, lines.Text())
 	go func() {
 		defer close(c.done)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		for lines.Scan() {
 			c.ids = append(c.ids, lines.Text())
 		}
 	}()
