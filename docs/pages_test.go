@@ -85,6 +85,7 @@ func TestScale(t *testing.T) {
 	ctx, store, pod, shard := t.Context(), lease.File(t.TempDir()), "orders-1", 3
 	layout := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond,
 		TimeBits: 41, DatacenterBits: 8, WorkerBits: 10, SequenceBits: 4} // 100,000 processes
+	require.NoError(t, lease.Init(ctx, store, layout)) // so that the test need not wait for a window
 	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: layout, Owner: pod, Window: 30 * time.Second})
 	require.NoError(t, err)
 	gen, err := snowflake.NewLeased(l, &snowflake.Options{Datacenter: shard, BorrowAhead: 50 * time.Millisecond})
