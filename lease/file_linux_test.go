@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -184,59 +185,62 @@ func TestPipeInPlaceOfAFileIsRefused(t *testing.T) {
 func TestDirectoryThatTakesNoWritesIsATroubleThatPasses(t *testing.T) {
 	const limits = "size=1m,nr_inodes=64"
 	dir := mountTmpfs(t, limits)
-	inodes := func() (free func()) {
-		var all []string
-		for i := range 64 {
-			path := filepath.Join(dir, fmt.Sprint("filler", i))
-			if os.WriteFile(path, nil, 0o600) == nil {
-				all = append(all, path)
+	synctest.Test(t, func(t *testing.T) {
+		inodes := func() (free func()) {
+			var all []string
+			for i := range 64 {
+				path := filepath.Join(dir, fmt.Sprint("filler", i))
+				if os.WriteFile(path, nil, 0o600) == nil {
+					all = append(all, path)
+				}
+			}
+			return func() {
+				for _, path := range all {
+					require.NoError(t, os.Remove(path))
+				}
 			}
 		}
-		return func() {
-			for _, path := range all {
-				require.NoError(t, os.Remove(path))
-			}
+		remount := func(flags uintptr) {
+			require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, limits))
 		}
-	}
-	remount := func(flags uintptr) {
-		require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, limits))
-	}
-	readOnly := func() (writable func()) {
-		remount(syscall.MS_RDONLY)
-		return func() { remount(0) }
-	}
-	o := lease.Options{Window: time.Second}
-	live, err := lease.Acquire(t.Context(), lease.File(filepath.Join(dir, "store")), &o)
-	require.NoError(t, err)
-	defer live.Release(t.Context())
-	for i, x := range []struct {
-		begin func() (end func())
-		says  error
-	}{
-		{func() func() { return fillUp(t, dir) }, syscall.ENOSPC}, {inodes, syscall.ENOSPC}, {readOnly, syscall.EROFS},
-	} {
-		end := x.begin()
-		require.Eventually(t, func() bool { return live.Stats().LastError != nil }, time.Minute, 10*time.Millisecond)
-		assert.ErrorIs(t, live.Stats().LastError, x.says)
-		var log bytes.Buffer
-		late, cancel := context.WithTimeout(t.Context(), time.Second)
-		o.Owner, o.Logger = fmt.Sprint("newcomer ", i), slog.New(slog.NewTextHandler(&log, nil))
-		_, err := lease.Acquire(late, lease.File(filepath.Join(dir, "store")), &o)
-		cancel()
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.ErrorIs(t, err, x.says)
-		assert.Contains(t, log.String(), x.says.Error())
-		started := make(chan error, 1)
-		go func() {
-			l, err := lease.Acquire(t.Context(), lease.File(filepath.Join(dir, "store")), &o)
-			if err == nil {
-				err = l.Release(t.Context())
-			}
-			started <- err
-		}()
-		time.Sleep(100 * time.Millisecond)
-		end()
-		require.NoError(t, <-started)
-		require.Eventually(t, func() bool { return live.Stats().LastError == nil }, time.Minute, 10*time.Millisecond)
-	}
+		readOnly := func() (writable func()) {
+			remount(syscall.MS_RDONLY)
+			return func() { remount(0) }
+		}
+		o := lease.Options{Window: time.Second}
+		live, err := lease.Acquire(t.Context(), lease.File(filepath.Join(dir, "store")), &o)
+		require.NoError(t, err)
+		defer live.Release(t.Context())
+		for i, x := range []struct {
+			begin func() (end func())
+			says  error
+		}{
+			{func() func() { return fillUp(t, dir) }, syscall.ENOSPC}, {inodes, syscall.ENOSPC}, {readOnly, syscall.EROFS},
+		} {
+			end := x.begin()
+			require.Eventually(t, func() bool { return live.Stats().LastError != nil }, time.Minute, 10*time.Millisecond)
+			assert.ErrorIs(t, live.Stats().LastError, x.says)
+			var log bytes.Buffer
+			late, cancel := context.WithTimeout(t.Context(), time.Second)
+			o.Owner, o.Logger = fmt.Sprint("newcomer ", i), slog.New(slog.NewTextHandler(&log, nil))
+			_, err := lease.Acquire(late, lease.File(filepath.Join(dir, "store")), &o)
+			cancel()
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorIs(t, err, x.says)
+			assert.Contains(t, log.String(), x.says.Error())
+			started := make(chan error, 1)
+			go func() {
+				l, err := lease.Acquire(t.Context(), lease.File(filepath.Join(dir, "store")), &o)
+				if err == nil {
+					err = l.Release(t.Context())
+				}
+				started <- err
+			}()
+			time.Sleep(100 * time.Millisecond)
+			end()
+			require.NoError(t, <-started)
+			require.Eventually(t, func() bool { return live.Stats().LastError == nil }, time.Minute, 10*time.Millisecond)
+		}
+		time.Sleep(time.Minute) // until all have given up
+	})
 }

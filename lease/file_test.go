@@ -128,20 +128,23 @@ func TestFileThatIsNoEntryIsRefused(t *testing.T) {
 
 // A record that cannot be read makes its worker ID unusable, and no other.
 func TestUnreadableRecordBlocksItsWorkerIDOnly(t *testing.T) {
-	dir := t.TempDir()
-	o := &lease.Options{Count: 2, Owner: "a"}
-	a, err := lease.Acquire(t.Context(), lease.File(dir), o)
-	require.NoError(t, err)
-	require.NoError(t, a.Release(t.Context()))
-	require.NoError(t, os.Truncate(fileOf(dir, a.Worker()), 10))
-	b, err := lease.Acquire(t.Context(), lease.File(dir), o)
-	require.NoError(t, err)
-	require.Equal(t, 1-a.Worker(), b.Worker())
-	defer b.Release(context.Background())
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := &lease.Options{Count: 2, Owner: "a"}
+		a, err := lease.Acquire(t.Context(), lease.File(dir), o)
+		require.NoError(t, err)
+		require.NoError(t, a.Release(t.Context()))
+		require.NoError(t, os.Truncate(fileOf(dir, a.Worker()), 10))
+		b, err := lease.Acquire(t.Context(), lease.File(dir), o)
+		require.NoError(t, err)
+		require.Equal(t, 1-a.Worker(), b.Worker())
+		defer b.Release(context.Background())
 
-	_, err = lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Count: 2, Owner: "c", Window: 100 * time.Millisecond})
-	require.ErrorIs(t, err, lease.ErrExhausted)
-	require.ErrorContains(t, err, fileOf(dir, a.Worker()))
+		_, err = lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Count: 2, Owner: "c", Window: 100 * time.Millisecond})
+		require.ErrorIs(t, err, lease.ErrExhausted)
+		require.ErrorContains(t, err, fileOf(dir, a.Worker()))
+		time.Sleep(time.Minute) // until it has given up
+	})
 }
 
 func TestPlaceOfAnEntryThatIsNoFileIsRefused(t *testing.T) {
