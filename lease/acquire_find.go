@@ -239,13 +239,13 @@ func (s *search) wait(wait time.Duration, none error) error {
 		if wait <= 0 || s.left < wait {
 			wait = s.left
 		}
-		s.begun = now.At // the wait for the lost record ends by itself
+		s.known.searching = now.At // the wait for the lost record ends by itself
 	}
 	if wait <= 0 {
 		return none
 	}
 	wait = min(wait, max(s.o.Window/4, longest/64)) // a holder may also release its worker ID
-	until := s.begun.Add(longest + longest/2)
+	until := s.known.searching.Add(longest + longest/2)
 	if now.At.Add(wait).After(until) {
 		return none
 	}

@@ -18,7 +18,6 @@ type search struct {
 	round
 	saves
 	line   book.Line // with a limit for each request
-	begun  time.Time
 	full   error     // why the last round found nothing to take; nil if it did, or none has ended
 	probes int       // how many worker IDs were read at random
 	shared time.Time // when share last asked the store
@@ -87,7 +86,10 @@ type attempt struct {
 	unsure error        // why its save failed, if it may still be made; else nil
 }
 
-func newSearch(s book.Line, n needs) *search { return &search{needs: n, line: s, begun: s.Read().At} }
+func newSearch(s book.Line, n needs) *search {
+	n.known.searching = s.Read().At
+	return &search{needs: n, line: s}
+}
 
 const (
 	// maxProbes is the number of worker IDs that a search reads at random.
@@ -150,7 +152,7 @@ func (s *search) newcomer() wiped.Newcomer {
 		Foreign:      func(worker int, has snowflake.Layout) error { return foreign(worker, has, s.o.Layout) },
 		Raced:        s.raced,
 		Rested: func() {
-			s.conflicts, s.begun = 0, s.line.Read().At // the wait for a worker ID begins when the door is open
+			s.conflicts, s.known.searching = 0, s.line.Read().At // the wait for a worker ID begins when the door is open
 		},
 	}
 }

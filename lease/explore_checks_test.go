@@ -46,9 +46,17 @@ func (w *world) checkSave(p *process, q *query, was Entry) {
 	}
 }
 
-// checkID checks an ID that p issued. mark was the watermark when the call began, and was the
-// grant.
-func (w *world) checkID(p *process, id, mark snowflake.ID, was snowflake.Grant) {
+// checkMark checks the watermark that p has read.
+func (w *world) checkMark(p *process, mark snowflake.ID) {
+	w.tell("%s gets the watermark %s", p.name, w.at(w.timeOf(mark)))
+	if mark < w.mark {
+		w.breaks("the watermark falls from %s to %s", w.at(w.timeOf(w.mark)), w.at(w.timeOf(mark)))
+	}
+	w.mark = max(w.mark, mark)
+}
+
+// checkID checks an ID that p issued. was is what p was granted when the call continued.
+func (w *world) checkID(p *process, id snowflake.ID, was snowflake.Grant) {
 	is := w.layout().Decode(id)
 	w.tell("%s issues an ID: worker ID %d, clock sequence %d, time %s", p.name, is.Worker, is.ClockSeq, w.at(is.Time))
 	if by, ok := w.ids[id]; ok {
@@ -57,11 +65,11 @@ func (w *world) checkID(p *process, id, mark snowflake.ID, was snowflake.Grant) 
 	if w.seqBits == 0 && id <= p.last {
 		w.breaks("%s issues %d after %d", p.name, id, p.last)
 	}
-	passed := w.timeOf(mark).Add(tick)
+	passed := w.timeOf(w.mark).Add(tick)
 	silent := w.now-p.heardOf > w.span() || w.now-p.late <= w.span()
 	exempt := silent && (!was.To.After(passed) || !p.grant().To.After(passed))
-	if mark > 0 && id <= mark && !exempt {
-		w.breaks("%s issues an ID of time %s, and the watermark was at %s", p.name, w.at(is.Time), w.at(w.timeOf(mark)))
+	if w.mark > 0 && id <= w.mark && !exempt {
+		w.breaks("%s issues an ID of time %s, and the watermark was at %s", p.name, w.at(is.Time), w.at(w.timeOf(w.mark)))
 	}
 	w.ids, p.last = with(w.ids, id, p.name), id
 }
@@ -222,7 +230,7 @@ func (w *world) waiting() (why string) {
 		if p.gen == nil {
 			continue
 		}
-		n, lost := p.issued, errors.Is(p.seen.loss, ErrLost)
+		n, lost := p.issued, errors.Is(p.loss, ErrLost)
 		w.take(step{issue, int8(i), 0})
 		w.rest()
 		if p = w.change(i); p.issued > n {

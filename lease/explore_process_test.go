@@ -12,10 +12,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/internal/protocol"
 )
 
-// process is a process of the world. While it does something, it is what it was at its last rest,
-// and the replies since then. So a copy of the struct is a copy of the process. What its fields
-// point to never changes.
+// process is a process of a world. What its fields point to never changes.
 type process struct {
+	*past
 	name    string
 	options Options
 	reader  bool // whether it reads the watermark, and holds nothing
@@ -25,13 +24,7 @@ type process struct {
 	offset  time.Duration // error of its clock
 	tasks   []task
 
-	// At the last rest:
-	lease  *Lease // nil before the first rest
-	watch  book.Watch
-	draws  int // number of dice thrown
-	tokens int // number of random texts made
-
-	// Since then:
+	// Since the last rest of the lease:
 	idle   bool // whether it has no worker ID, and has sent no save
 	listed bool // whether it has read all records
 	frees  bool // whether a task of its frees worker IDs, and has not looked at all of them yet
@@ -46,15 +39,13 @@ type process struct {
 	err      error
 
 	// The generator:
-	gen      []event
-	tried    input        // what the last call depended on
+	tried    tried        // what the last call depended on
 	refused  error        // why the last call issued nothing
 	issued   int          // number of IDs
 	issuedAt int          // tick of the last ID in a continuation
 	last     snowflake.ID // the last ID
 
 	// For others and the checks:
-	seen    visible
 	heardOf int                        // tick of the last save
 	late    int                        // tick of the last save that came late
 	windows map[[2]int]snowflake.Grant // last grants, by worker ID and clock sequence
@@ -67,38 +58,19 @@ type process struct {
 
 // The tasks of a process.
 const (
-	keeper   = iota // acquires a lease and keeps it, or reads the watermark
-	caller          // issues an ID
-	releaser        // releases the lease
-	freer           // frees worker IDs in the background; so do the tasks after it
+	stopper  = iota - 1 // stops the generator, at once
+	keeper              // acquires a lease and keeps it, or reads the watermark
+	caller              // issues an ID
+	releaser            // releases the lease
+	freer               // frees worker IDs in the background; so do the tasks after it
 )
 
 // task is something that a process does.
 type task struct {
-	begun    book.Reading // clocks when it began
-	events   int          // number of the generator's events when it began
-	log      []reply      // replies since then
-	open     *query       // request without a reply, or a rest; nil if the task does nothing
-	heard    *reply       // reply that is on its way
-	made     int          // tick in which the store sent it
-	due      int          // tick in which the rest ends
-	forFreed bool         // whether the rest also ends when worker IDs were freed
-	tried    []attempt    // what the task frees
-}
-
-// What a task may wait for besides requests.
-const (
-	rest = "rest" // the end of a rest
-	keep = "keep" // the end of a rest of the lease
-	slot = "slot" // a tenure in the slot
-)
-
-// reply is an answer of the store.
-type reply struct {
-	entries []Entry
-	err     error
-	reading book.Reading // clocks when it came
-	floor   time.Time    // answer of the generator, if that was asked
+	open  *request // what it waits for; nil if it does nothing
+	heard *reply   // reply that is on its way
+	made  int      // tick in which the store sent it
+	due   int      // tick in which the rest ends
 }
 
 // waitsFor returns the step that the task waits for; pass if it waits for another task, or for
@@ -109,36 +81,26 @@ func (t *task) waitsFor() kind {
 		return hear
 	case t.open == nil || t.open.do == slot:
 		return pass
-	case t.open.do == rest || t.open.do == keep:
+	case t.open.do == rest || t.open.do == freed || t.open.do == keep:
 		return wake
 	}
 	return answer
 }
 
-// visible is what calls and other processes see of a process.
-type visible struct {
-	grant *granted
-	shown *shown
-	loss  error
-	doubt bool // whether it reads its record before it saves
-	watch book.Watch
-	drawn int // number of dice thrown
-}
-
-// input is what a call of NextID depends on.
-type input struct {
+// tried is what a call of NextID depends on.
+type tried struct {
 	own   int64 // clock in seconds
 	grant snowflake.Grant
 	mark  snowflake.ID // the watermark
 	ended bool
 }
 
-// input returns what a call would depend on now.
-func (p *process) input(w *world) input {
+// trial returns what a call would depend on now.
+func (p *process) trial(w *world) tried {
 	if p.ending {
-		return input{ended: true}
+		return tried{ended: true}
 	}
-	return input{w.reading(p).Own.Unix(), p.grant(), w.mark, false}
+	return tried{w.reading(p).Own.Unix(), p.grant(), w.mark, false}
 }
 
 // atRest reports whether the process only waits for its next renewal.
@@ -173,10 +135,10 @@ func (p *process) reads() int {
 
 // grant returns what the process may issue.
 func (p *process) grant() snowflake.Grant {
-	if p.seen.grant == nil {
+	if p.granted == nil {
 		return snowflake.Grant{}
 	}
-	return p.seen.grant.Grant
+	return p.granted.Grant
 }
 
 // reading returns what the clocks of p read.
@@ -185,11 +147,11 @@ func (w *world) reading(p *process) book.Reading {
 }
 
 // start starts a task of process i.
-func (w *world) start(i, n int) {
+func (w *world) start(i, n, luck int) {
 	p := w.procs[i]
 	p.releases = p.releases || n == releaser
-	p.tasks[n] = task{begun: w.reading(p), events: len(p.gen)}
-	w.resume(i, n)
+	p.tasks[n] = task{}
+	w.resume(i, input{n, luck, reply{reading: w.reading(p)}})
 }
 
 // deliver gives a reply to process i, or ends its rest.
@@ -202,33 +164,98 @@ func (w *world) deliver(i, n int, r reply) {
 	if p.note(w.now, p.offset, wakes, n); !wakes {
 		p.note(t.open.key, r)
 	}
-	t.log = append(slices.Clip(t.log), r)
-	w.resume(i, n)
+	w.resume(i, input{n, 0, r})
 }
 
-// resume lets a task of process i continue with the replies that it has.
-func (w *world) resume(i, n int) {
-	p := w.procs[i]
+// resume gives an input to a task of process i, which continues until it has to wait.
+func (w *world) resume(i int, in input) {
+	p, n := w.procs[i], in.task
 	p.tasks[n].open, p.tasks[n].heard = nil, nil
-	r := &replay{w: w, p: p, task: n, reading: p.tasks[n].begun, draws: p.draws, tokens: p.tokens}
-	r.run()
-	if t := &p.tasks[n]; !r.over || r.rested {
-		t.log, t.begun = nil, r.reading
-		if n < freer {
-			p.draws, p.tokens = r.draws, r.tokens
+	for {
+		was := p.grant()
+		p.past = w.then(p.past, in)
+		p.idle, p.frees = p.idle && !p.rests, p.frees && !p.looked
+		if p.open == nil {
+			w.finish(p, n, was)
+			break
 		}
+		a, ok := w.atOnce(i, n)
+		if !ok {
+			p.tasks[n].open = p.open
+			break
+		}
+		a.reading = in.reading
+		in = input{task: n, reply: a}
 	}
 	p.settle()
-	keeps, calls := &p.tasks[keeper], &p.tasks[caller]
-	switch {
-	case n >= freer && !p.frees && keeps.forFreed && keeps.open != nil:
+	keeps, calls := p.tasks[keeper].open, p.tasks[caller].open
+	switch waits := p.tasks[n].open; {
+	case n >= freer && !p.frees && keeps != nil && keeps.do == freed:
 		w.deliver(i, keeper, reply{})
-	case r.over && !r.rested:
-	case n == keeper && calls.open != nil && calls.open.do == slot:
-		calls.events = len(p.gen)
+	case waits != nil && waits.do != keep:
+	case n == keeper && calls != nil && calls.do == slot:
 		w.deliver(i, caller, reply{})
 	case n < releaser && p.mayRelease():
-		w.start(i, releaser)
+		w.start(i, releaser, 0)
+	}
+}
+
+// atOnce returns the reply to the request of a task of process i. ok is false if it comes later.
+func (w *world) atOnce(i, n int) (a reply, ok bool) {
+	p := w.procs[i]
+	switch q := p.open; {
+	case q.do == slot:
+		return a, p.slotIsFull()
+	case q.do == freed && !p.frees:
+	case q.do == rest || q.do == freed || q.do == keep:
+		if p.idle {
+			p.forget()
+		}
+		t := &p.tasks[n]
+		if t.due = w.now; q.do != keep || q.d > tick*time.Duration(w.span())/6 {
+			t.due += max(1, int((q.d+tick-1)/tick))
+		}
+		return a, false
+	case q.do == frees:
+		p.frees, p.tasks = true, append(p.tasks, task{})
+		w.start(i, len(p.tasks)-1, 0)
+	case q.copy:
+		a = w.serveCopy(p, q.query)
+		p.note(&q.query, q.key, a)
+	case w.calm(q.key):
+		a = w.serveFor(p, q.query)
+		if q.key == book.SilenceKey {
+			p.shared = w.now
+		}
+		if w.copies {
+			p.note(&q.query, q.key, a)
+		}
+	default:
+		p.idle, p.listed = p.idle && !q.writes(), p.listed || q.do == "list"
+		return a, false
+	}
+	return a, true
+}
+
+// finish notes what has come of a task of p. was is what p was granted when the task continued.
+func (w *world) finish(p *process, n int, was snowflake.Grant) {
+	switch is := p.outcome; {
+	case n == caller:
+		if p.refused = is.err; is.err == nil {
+			p.issued++
+			w.checkID(p, is.id, was)
+		}
+		if is.hurry {
+			p.tasks[keeper].due = w.now
+		}
+	case p.reader:
+		if p.done = true; is.err == nil {
+			w.checkMark(p, is.id)
+		}
+	case n == releaser:
+		p.err, p.done = is.err, true
+	case n == keeper && is.err != nil:
+		p.err = is.err
 	}
 }
 

@@ -4,7 +4,6 @@ package lease
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -183,14 +182,9 @@ func (w *world) state() (reduced, exact [16]byte) {
 	}
 	t.put(string(w.entries[book.SilenceKey].Value))
 	for _, p := range w.procs {
-		t.put(p.seen.watch, p.shared)
+		t.put(p.seen, p.kept, p.shared)
 	}
 	return reduced, hash(t.bytes)
-}
-
-func hash(bytes []byte) [16]byte {
-	sum := sha256.Sum256(bytes)
-	return [16]byte(sum[:16])
 }
 
 // texts returns what is the same in all worlds with p.
@@ -207,7 +201,7 @@ func (p *process) texts(w *world) text {
 	if p.dead || !p.begun {
 		return t
 	}
-	t.put(p.seen.drawn%w.workers, p.issued, int(p.offset), len(p.signed), slices.Sorted(maps.Keys(p.signed)))
+	t.put(p.drawn%w.workers, p.issued, int(p.offset), len(p.signed), slices.Sorted(maps.Keys(p.signed)))
 	putMap(&t, p.low, compare)
 	putMap(&t, p.saved, compare)
 	if p.issued < w.scope.ids {
@@ -221,8 +215,8 @@ func (p *process) texts(w *world) text {
 	for _, e := range p.gen {
 		t.put(int(e.what), int(e.id), e.own, e.thenOwn, e.grant, e.then)
 	}
-	if p.lease != nil && !(p.done && !p.busy(0)) {
-		t.lease(p.lease)
+	if p.rested != nil && !(p.done && !p.busy(0)) {
+		t.put(*p.rested)
 	}
 	t.put(p.events)
 	return t
@@ -258,12 +252,12 @@ func (t *text) lease(l *Lease) {
 
 // sightings writes what a process knows of how long entries are unchanged.
 func (w *world) sightings(t *text, p *process) {
-	is := p.seen.watch
-	t.put(p.seen.grant == nil && p.shared == w.now)
-	seen := is.Seen.Clone().Of
-	delete(seen, readKey) // decides only who is named
-	for _, key := range slices.Sorted(maps.Keys(seen)) {
-		s := seen[key]
+	t.put(p.granted == nil && p.shared == w.now)
+	for _, key := range slices.Sorted(maps.Keys(p.seen)) {
+		if key == readKey { // decides only who is named
+			continue
+		}
+		s := p.seen[key]
 		t.put(key)
 		ticks := int(w.time().Sub(s.Since) / tick)
 		switch _, isRecord := book.WorkerOf(book.RecordPrefix, key); {
@@ -275,7 +269,7 @@ func (w *world) sightings(t *text, p *process) {
 			t.put(min(ticks, w.span()+1))
 		}
 	}
-	w.unchanged(t, is.Kept)
+	w.unchanged(t, p.kept)
 }
 
 // unchanged writes what the entry "silence" says of records that have not changed since.
@@ -294,10 +288,11 @@ func (p *process) note(what ...any) {
 	p.events.put(what...)
 }
 
-// forget forgets what a search has read, but not since when it has seen entries unchanged.
+// forget forgets what a search has read, but not since when it waits, and since when it has seen
+// entries unchanged.
 func (p *process) forget() {
 	p.events = text{}
-	p.events.put(p.since, p.listed)
+	p.events.put(p.since, p.listed, p.searching)
 }
 
 // settle forgets how the process came to be at rest.

@@ -79,7 +79,7 @@ func (w *world) serveFor(p *process, q query) reply {
 		w.checkSave(p, &q, was)
 	}
 	if err == nil && q.saves() {
-		if w.now-p.heardOf > w.span() && p.lease != nil {
+		if w.now-p.heardOf > w.span() && p.rested != nil {
 			p.late = w.now
 		}
 		p.heardOf = w.now

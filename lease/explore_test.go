@@ -20,15 +20,14 @@ import (
 // Acquire, the loop that renews, Release, Watermark and the generator. The world around it makes
 // one step at a time: the store serves a request, a process gets an answer or an error, a rest
 // ends, a clock is set, a process crashes, a tick passes. Two stories that lead to the same state
-// have the same future, so only one is continued. To copy and to compare leases, these files need
-// the unexported fields of package lease, so they are among its tests.
+// have the same future, so only one is continued. To compare leases, these files need the
+// unexported fields of package lease, so they are among its tests.
 //
-// There are no goroutines and no timers. A lease is at rest while it only waits for its next
-// renewal. What a process does is a function of its lease at rest and of the replies since then. To
-// continue, the process begins again with a copy of the lease, gets the same replies again, and
-// makes one more request. That request and all later ones fail, so the process leaves by its path
-// for errors, and what it did since the last rest is discarded (replay). The generator is rebuilt
-// from what happened to it (event).
+// There are no timers, and only one coroutine runs at a time. What a process does depends on what
+// it got before: replies, and readings of its clocks. Each such past is lived through once, and the
+// process stays there until a world continues with it (life). A world that continues in another way
+// gets a process that lives through the same again (past). A lease is at rest while it only waits
+// for its next renewal; then its renewing begins anew, with nothing but what the lease knows.
 //
 // A state is the time, the entries of the store, the requests under way, the IDs and, for each
 // process, its lease at rest, what happened to its generator, and the replies since then.
@@ -42,8 +41,8 @@ import (
 //   - A request is served at once if no other process of the scope changes its entry in a way that
 //     matters (calm): the entry of an owner, the marks and the entry "store" if no entries are
 //     lost, and the watermark if it has no reader.
-//   - A search that rests forgets what it has read, but not since when entries are unchanged
-//     (search.wait).
+//   - A search that rests forgets what it has read, but not since when it waits, and since when
+//     entries are unchanged (search.wait).
 //   - The processes that have not begun are alike, so the first of them begins. Before any has
 //     begun, the worker IDs are alike, so the process looks at one of them first (lucks).
 //   - States that differ only in how often something was saved, or in times that no function reads,
@@ -54,7 +53,7 @@ import (
 // These steps are left out, and something may be lost: clocks and windows that are not whole ticks
 // and half a tick; a process that stops between two requests of which the second is a read, more
 // often than the scope says; other processes that move between two requests for the entry
-// "silence", except in the scope of that name; a loss of entries before a request that is served
+// "silence", except in two scopes; a loss of entries before a request that is served
 // at once; a search that rests for less than a tick; requests that time out; and more ticks,
 // faults, processes and IDs.
 
@@ -129,7 +128,7 @@ var scopes = []scope{
 	{name: "behind", workers: 1, processes: 2, held: true, ticks: 2, ids: 1, faults: 1, most: perKind{forward: 1}, by: 1},
 	{name: "replacement", workers: 2, seqBits: 1, processes: 2, held: true, ticks: 4},
 	{name: "sequences", workers: 1, seqBits: 1, processes: 2, held: true, ticks: 1, ids: 2, releases: 1, faults: 1, most: perKind{forward: 1}, by: 1},
-	{name: "losses", workers: 1, processes: 2, held: true, ticks: 1, faults: 2, most: perKind{lose: 1, pause: 1}, heals: true},
+	{name: "losses", workers: 1, processes: 2, held: true, ticks: 1, faults: 2, most: perKind{lose: 1, pause: 1}, silence: true, heals: true},
 	{name: "watermark", workers: 1, processes: 1, readers: 1, held: true, ticks: 2, ids: 1},
 	{name: "newcomer", workers: 1, processes: 1, readers: 1, ticks: 2, ids: 1, faults: 1, most: perKind{forward: 1}, by: 1},
 	{name: "bump", workers: 1, seqBits: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 2, faults: 1, most: perKind{forward: 1}, by: 1},
@@ -185,18 +184,18 @@ func TestEveryInterleaving(t *testing.T) {
 			if *one == "" {
 				limit, s.every = depth.Of(300, 3000), recoverEvery
 			}
-			e := s.explore(true, limit)
+			e := s.explore(t, true, limit)
 			if e.broken == "" {
 				t.Logf("%s: %d states, %d steps, %d continued, %.1f s", s.name, len(e.seen), e.steps, e.continued, time.Since(begun).Seconds())
 				return
 			}
 			states := len(e.seen)
 			if s.every = 0; !e.recovering {
-				if shortest := s.explore(false, 2*states); shortest.broken != "" {
+				if shortest := s.explore(t, false, 2*states); shortest.broken != "" {
 					e = shortest
 				}
 			}
-			t.Fatalf("a story of %d steps, after %d states:\n%s\nBROKEN: %s", len(e.story), states, strings.Join(e.words(), "\n"), e.broken)
+			t.Fatalf("a story of %d steps, after %d states:\n%s\nBROKEN: %s", len(e.story), states, strings.Join(e.words(t), "\n"), e.broken)
 		})
 	}
 }

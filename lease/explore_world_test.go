@@ -56,6 +56,7 @@ type step struct {
 // world is what a story is about. A step changes a copy of it, and of the process that moves.
 type world struct {
 	*scope
+	*pasts
 	now      int // in ticks
 	began    time.Time
 	entries  map[string]Entry
@@ -152,12 +153,12 @@ func (w *world) choices() (all []step) {
 			case hear:
 				add(t.made < w.now, hear, i, n)
 			case wake:
-				add(t.due <= w.now && !(p.calling() && p.lease != nil) && (alone || !p.atRest() || p.seen.doubt), wake, i, n)
+				add(t.due <= w.now && !(p.calling() && p.rested != nil) && (alone || !p.atRest() || p.doubt), wake, i, n)
 			}
 		}
-		add(alone && p.issued < w.scope.ids && p.gen != nil && !p.calling() && p.tried != p.input(w), issue, i, 0)
+		add(alone && p.issued < w.scope.ids && p.gen != nil && !p.calling() && p.tried != p.trial(w), issue, i, 0)
 		if p.up() && !p.reader {
-			add((alone || p.seen.doubt) && p.gen != nil && !p.ending && w.spent[release] < w.releases, release, i, 0)
+			add((alone || p.doubt) && p.gen != nil && !p.ending && w.spent[release] < w.releases, release, i, 0)
 			fault(alone, crash, i, 0)
 			fault(alone && !w.back, forward, i, 0)
 			fault(alone, backward, i, 0)
@@ -225,7 +226,7 @@ func (w *world) take(s step) {
 		p = w.change(i)
 	}
 	w.count(s)
-	rested := p.atRest() && !p.seen.doubt
+	rested := p.atRest() && !p.doubt
 	switch {
 	case s.kind == begin || s.kind >= lose:
 		w.order, w.mover = 0, i
@@ -238,9 +239,9 @@ func (w *world) take(s step) {
 	switch s.kind {
 	case begin:
 		w.tell("%s asks for %s", p.name, map[bool]string{true: "the watermark", false: "a worker ID"}[p.reader])
-		p.begun, p.since, p.draws, p.idle = true, w.now, n, !p.reader
+		p.begun, p.since, p.idle = true, w.now, !p.reader
 		p.note(p.since)
-		w.start(i, keeper)
+		w.start(i, keeper, n)
 	case answer, delay, fail:
 		w.request(i, n, s.kind)
 	case hear:
@@ -250,8 +251,8 @@ func (w *world) take(s step) {
 		w.tell("%s wakes up", p.name)
 		w.deliver(i, n, reply{})
 	case issue:
-		p.tried = p.input(w)
-		w.start(i, caller)
+		p.tried = p.trial(w)
+		w.start(i, caller, 0)
 	case release:
 		w.tell("%s releases", p.name)
 		p.note(w.now, p.offset, "release")
@@ -261,7 +262,7 @@ func (w *world) take(s step) {
 		p.dead = true
 		for n := range p.tasks {
 			if t := &p.tasks[n]; t.waitsFor() == answer && t.open.writes() {
-				w.sendLate(i, *t.open)
+				w.sendLate(i, t.open.query)
 			}
 			p.tasks[n] = task{}
 		}
@@ -331,7 +332,7 @@ func (w *world) count(s step) {
 func (w *world) request(i, n int, how kind) {
 	p := w.procs[i]
 	t := &p.tasks[n]
-	q, r := *t.open, reply{err: errDown}
+	q, r := t.open.query, reply{err: errDown}
 	if how != fail {
 		r = w.serveFor(p, q)
 	} else if q.writes() {
@@ -356,12 +357,10 @@ func (w *world) stop(i int) {
 		}
 	}
 	if p.mayRelease() {
-		w.start(i, releaser)
+		w.start(i, releaser, 0)
 		return
 	}
-	now = &replay{w: w, p: p, reading: w.reading(p)}
-	now.tellGenerator(event{what: stopped, grant: p.grant(), own: now.reading.Own})
-	now = nil
+	p.past = w.then(p.past, input{task: stopper, reply: reply{reading: w.reading(p)}})
 	if rests {
 		w.deliver(i, keeper, reply{})
 	}
@@ -378,7 +377,7 @@ func (w *world) giveUp() {
 }
 
 func newWorld(s *scope) *world {
-	w := &world{scope: s, began: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), hot: none}
+	w := &world{scope: s, pasts: &pasts{scope: s, of: map[[16]byte]*past{}}, began: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), hot: none}
 	w.entries = map[string]Entry{book.DoorKey: {Key: book.DoorKey, Version: "0", Value: protocol.Door{Name: "store", Layout: s.layout(), Open: true}.Encode(), Time: w.time()}}
 	for i := range s.processes {
 		name := []string{"A", "B", "A'", "B'"}[i]
@@ -403,6 +402,8 @@ func newWorld(s *scope) *world {
 
 // join adds a process, and returns its number.
 func (w *world) join(name string, reader bool) int8 {
-	w.procs = append(w.procs, &process{name: name, options: w.options(name), late: -w.span() - 1, reader: reader, tasks: make([]task, freer)})
+	p := &process{name: name, options: w.options(name), late: -w.span() - 1, reader: reader, tasks: make([]task, freer)}
+	p.past = &past{id: hash([]byte(name)), of: p}
+	w.procs = append(w.procs, p)
 	return int8(len(w.procs) - 1)
 }

@@ -43,6 +43,7 @@ type known struct {
 	lost       map[int]protocol.Record // by worker ID: the last known records of lost worker IDs
 	last       int                     // the worker ID that a search tried to take last, or none
 	inUse      bool                    // the store has had an entry
+	searching  time.Time               // when the last search began to wait for a worker ID
 	namesake   namesake
 
 	// gaveBack is closed after a first attempt to free the worker IDs that an acquisition took but

@@ -114,18 +114,6 @@ func (c *Store) State() State {
 	return State{c.active, c.lost.Load(), c.WhyAway(), c.asked, maps.Clone(c.there)}
 }
 
-// Clone returns a Store that knows what c knows, with other ways to the store and to the directory.
-// It must not be called during another call.
-func (c *Store) Clone(s, local driver.Store) *Store {
-	is := c.State()
-	d := &Store{shared: s, local: c.local, owner: c.owner, patience: c.patience, turn: make(chan struct{}, 1), active: is.Active, asked: is.Asked, there: is.There}
-	d.local.Store = local
-	d.away.Store(c.away.Load())
-	d.lost.Store(is.Lost)
-	d.turn <- struct{}{}
-	return d
-}
-
 // owns reports whether e is a record of the owner, and is not retired.
 func (c *Store) owns(e driver.Entry) bool {
 	var r protocol.Record
