@@ -257,6 +257,9 @@ func (j *journal) missing(l *Lease, worker int) {
 func (j *journal) waits(l *Lease, left time.Duration, shut wiped.ShutDoor) {
 	args := []any{"wait", left.Round(time.Second)}
 	next := wiped.WaitsFor(left, shut.Clocks)
+	if shut.Used == "" && l.known.inUse {
+		shut.Used = "a worker ID that this process had"
+	}
 	switch {
 	case shut.Used == "":
 		next += "; if the store is new, lease.Init (snowflaked init) opens it at once"

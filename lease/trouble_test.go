@@ -321,6 +321,25 @@ func TestShortStartsGetThrough(t *testing.T) {
 	}
 }
 
+// A process that had a worker ID knows that the store is not new, even if the store has lost every
+// entry. Its log does not name Init, which would open the store while other holders live.
+func TestHolderOfAWipedStoreDoesNotAdviseInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := newMemory()
+		mustAcquire(t, m, plain, clockAt(0), named("a"), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		m.becomes(down)
+		time.Sleep(2 * span)
+		m.set(func() { clear(m.entries) })
+		m.becomes()
+		time.Sleep(span)
+		lines := told(&log, "the store is new, or has lost entries")
+		require.NotEmpty(t, lines)
+		assert.Contains(t, lines[0], `found="a worker ID that this process had"`)
+		assert.NotContains(t, log.String(), "init")
+	})
+}
+
 // Two copies of a machine have one boot ID, and clocks since then that differ. The wait after a
 // wipe is as long as ever.
 func TestCopiesOfAMachineShortenNoWait(t *testing.T) {
