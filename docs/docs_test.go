@@ -183,7 +183,8 @@ func plain(s string) string {
 }
 
 // TestOperationsExplainsEachAlertAndLogLine finds each alert, and each warning and error that a lease
-// logs, on the page for the person on call, and each log line of the page in the code.
+// logs, on the page for the person on call, each log line of the page in the code, and the text of
+// each error beside its name.
 func TestOperationsExplainsEachAlertAndLogLine(t *testing.T) {
 	needClone(t)
 	page, code := read(t, "operations.md"), new(strings.Builder)
@@ -204,7 +205,18 @@ func TestOperationsExplainsEachAlertAndLogLine(t *testing.T) {
 	for _, line := range logged {
 		assert.True(t, strings.Contains(page, "`lease: "+line+"`"), "the page does not explain the log line %q", line)
 	}
+	// Whoever reads a log has an error's text, and not its name.
+	texts := map[string]string{}
+	for _, m := range regexp.MustCompile(`(Err\w+)\s+= errors\.New\("((?:lease|snowflake): [^"]+)"\)`).FindAllStringSubmatch(code.String(), -1) {
+		texts[m[1]] = m[2]
+	}
+	explained := regexp.MustCompile("(?m)^\\|([^|]*`(?:lease|snowflake)\\.(Err\\w+)`[^|]*)\\|").FindAllStringSubmatch(page, -1)
+	assert.Greater(t, len(explained), 10)
+	for _, m := range explained {
+		assert.True(t, texts[m[2]] != "" && strings.Contains(m[1], "`"+texts[m[2]]+"`"), "the row of %s does not have its text %q", m[2], texts[m[2]])
+	}
 	for _, line := range find("`(lease: [^`]+|waiting for [^`]+|cannot read; [^`]+)`", page) {
-		assert.True(t, strings.Contains(code.String(), `"`+strings.TrimPrefix(line, "lease: ")), "no code logs %q", line)
+		logs := strings.Contains(code.String(), `"`+strings.TrimPrefix(line, "lease: "))
+		assert.True(t, logs || strings.Contains(code.String(), `"`+line+`"`), "no code logs %q", line)
 	}
 }
