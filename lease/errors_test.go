@@ -69,4 +69,13 @@ func TestZeroLeaseIsRefused(t *testing.T) {
 	assert.Zero(t, l.Worker())
 	assert.Zero(t, l.Stats())
 	assert.NoError(t, l.Err())
+	l.Hold()()
+}
+
+func TestZeroWatermarkReaderIsRefused(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := new(WatermarkReader).Read(ctx)
+	require.ErrorIs(t, err, ErrInvalidOptions)
+	require.EqualError(t, err, "snowflake: invalid options: this WatermarkReader was not made by NewWatermarkReader")
 }

@@ -73,7 +73,6 @@ func newLease(s Store, o Options) *Lease {
 		o:        o,
 		store:    s,
 		slot:     make(chan *tenure.Tenure, 1),
-		holds:    holds{open: map[*time.Time]struct{}{}},
 		standing: standing{waiting: waiting{news: make(chan struct{})}, done: make(chan struct{})},
 		known:    known{Watch: book.WatchOf(s), lost: map[int]protocol.Record{}, last: none, namesake: namesake{mine: map[int]string{}}},
 		log:      journal{log: o.Logger},

@@ -65,6 +65,9 @@ func NewWatermarkReader(s Store) *WatermarkReader {
 
 // Read is [Watermark].
 func (r *WatermarkReader) Read(ctx context.Context) (Mark, error) {
+	if r.slot == nil {
+		return Mark{}, fmt.Errorf("%w: this WatermarkReader was not made by NewWatermarkReader", ErrInvalidOptions)
+	}
 	w, err := machine.TakeOut(ctx, r.slot)
 	if err != nil {
 		return Mark{}, err

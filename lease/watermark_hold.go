@@ -15,6 +15,9 @@ func (l *Lease) Hold() (done func()) {
 	l.holds.mu.Lock()
 	defer l.holds.mu.Unlock()
 	from, _ := l.next()
+	if l.holds.open == nil {
+		l.holds.open = map[*time.Time]struct{}{}
+	}
 	l.holds.open[&from] = struct{}{}
 	return func() {
 		l.holds.mu.Lock()
