@@ -484,3 +484,18 @@ func TestNewcomersThatWaitTogetherDoNotTakeTheStoreForBroken(t *testing.T) {
 		})
 	}
 }
+
+// The layout of each record counts, and not only the store's: another layout's IDs could repeat.
+func TestRecordOfAnotherLayoutIsNotTaken(t *testing.T) {
+	withMemory(t, func(t *testing.T, m *memory) {
+		h := mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep))
+		require.NoError(t, h.Release(t.Context()))
+		m.change(h.Worker(), func(r *protocol.Record) { r.Layout.Epoch++ })
+		was := m.record(h.Worker())
+		_, err := acquire(t, m, fleet, clockAt(0), reuse(ReuseKeep))
+		var layout *LayoutError
+		require.ErrorAs(t, err, &layout)
+		assert.Equal(t, LayoutError{Worker: h.Worker(), Where: "the store", Has: was.Layout, Want: fleet}, *layout)
+		assert.Equal(t, was, m.record(h.Worker()))
+	})
+}
