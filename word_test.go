@@ -257,3 +257,21 @@ func (w *wordWorld) returns(r run, above ID) {
 		w.seen[id], w.max = true, max(w.max, id)
 	}
 }
+
+// A call that gives up puts its IDs back, and another call may get them. So the floor that a lease
+// saves is at most their tick.
+func TestFloorIsAtMostTheTickOfIDsThatWerePutBack(t *testing.T) {
+	s := newSequence(DefaultLayout(), 0, 0)
+	waits := func(tick int64) run {
+		r := s.take(s.from(tick, tick), s.layout.sequences(), 0, 10)
+		s.waiting().count(r.tick, r.n)
+		return r
+	}
+	first := waits(11)
+	waits(12)
+	s.putBack(first)
+	require.EqualValues(t, 11, s.closeBefore(11))
+	require.Equal(t, place{tick: 11, left: first.n, kind: leftover}, s.next(10, 11))
+	require.EqualValues(t, 12, s.closeBefore(12))
+	require.Equal(t, forward, s.next(12, 12).kind)
+}
