@@ -162,3 +162,15 @@ func verbs(asked []string) (verbs []string) {
 	}
 	return verbs
 }
+
+// A store that goes back to an older watermark does not let a holder begin below the one it saw.
+func TestHolderBeginsAboveWhatItSawOfAWatermarkThatFell(t *testing.T) {
+	for stored, want := range map[int]int{1: 5, 9: 9} {
+		value := []byte(`{"proposed":"` + at(stored).Format(time.RFC3339) + `","published":"` + at(1).Format(time.RFC3339) + `"}`)
+		s := &replayed{begun: reads(2), log: []reply{{entries: []driver.Entry{{Key: book.WatermarkKey, Version: "7", Value: value}}}}}
+		above, passed, err := Above(s, protocol.Door{}, rec("a", 3), time.Time{}, at(5))
+		require.NoError(t, err)
+		assert.Equal(t, at(want), above)
+		assert.Equal(t, at(want), passed)
+	}
+}
