@@ -333,6 +333,7 @@ func TestHolderOfAWipedStoreDoesNotAdviseInit(t *testing.T) {
 		m.set(func() { clear(m.entries) })
 		m.becomes()
 		time.Sleep(span)
+		synctest.Wait()
 		lines := told(&log, "the store is new, or has lost entries")
 		require.NotEmpty(t, lines)
 		assert.Contains(t, lines[0], `found="a worker ID that this process had"`)
