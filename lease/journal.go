@@ -253,6 +253,9 @@ func (j *journal) missing(l *Lease, worker int) {
 		fmt.Sprintf("others are taken; this one is used again in %v, when every window under it has ended", protocol.Healing(l.o.Layout.Unit)))
 }
 
+// ifNew is advice for a store of which nothing shows that it was used.
+const ifNew = "if the store is new, lease.Init (snowflaked init) opens it at once"
+
 // waits logs that the store is new, or has lost its entries, and how long this process waits.
 func (j *journal) waits(l *Lease, left time.Duration, shut wiped.ShutDoor) {
 	args := []any{"wait", left.Round(time.Second)}
@@ -262,7 +265,7 @@ func (j *journal) waits(l *Lease, left time.Duration, shut wiped.ShutDoor) {
 	}
 	switch {
 	case shut.Used == "":
-		next += "; if the store is new, lease.Init (snowflaked init) opens it at once"
+		next += "; " + ifNew
 	case l.o.NewStore:
 		next += "; Options.NewStore (--new-store) is not believed, because the store was used"
 		fallthrough

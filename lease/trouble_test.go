@@ -321,6 +321,19 @@ func TestShortStartsGetThrough(t *testing.T) {
 	}
 }
 
+// If nothing shows that a store was used, the log of a start that waits names Init. So does Holders.
+func TestStartOnANewStoreAdvisesInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := newMemory()
+		require.ErrorIs(t, m.starts(t, "a", time.Second, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }), ErrWiped)
+		assert.Contains(t, log.String(), "; if the store is new, lease.Init (snowflaked init) opens it at once")
+		_, err := Holders(t.Context(), m)
+		require.ErrorIs(t, err, ErrWiped)
+		assert.ErrorContains(t, err, "; if the store is new, lease.Init (snowflaked init) opens it at once")
+	})
+}
+
 // A process that had a worker ID knows that the store is not new, even if the store has lost every
 // entry. Its log does not name Init, which would open the store while other holders live.
 func TestHolderOfAWipedStoreDoesNotAdviseInit(t *testing.T) {

@@ -52,7 +52,7 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	case len(found) > 0, d.Trace != "":
 		bad[none] = errors.Join(bad[none], waits)
 	default:
-		bad[none] = fmt.Errorf("%w; if the store is new, lease.Init (snowflaked init) opens it at once", waits)
+		bad[none] = fmt.Errorf("%w; %s", waits, ifNew)
 	}
 	var holders []Holder
 	for _, r := range protocol.Sorted(maps.Values(found)) {
